@@ -62,7 +62,7 @@ fn a_table_is_found_among_others_and_described_so_that_a_pass_can_work_on_it() {
         None => skipped("adopt on PostgreSQL: no server"),
     }
     for env in on_both {
-        let adopted = env.run(&["adopt"]).success();
+        let adopted = env.run("adopt").success();
         assert_eq!(keys(&adopted), OF_EMAILS);
         assert!(adopted.stdout.contains("# counts attempts, by its name"), "{adopted:?}");
         assert!(adopted.stdout.contains("'dead' in 4 rows"), "{adopted:?}");
@@ -71,7 +71,7 @@ fn a_table_is_found_among_others_and_described_so_that_a_pass_can_work_on_it() {
         assert!(adopted.stderr.contains("\n  backlog check --queue emails\n"), "{adopted:?}");
         fs::write(env.path("backlog.toml"), &adopted.stdout).unwrap();
         let handler = env.noting("exit 0");
-        let mut command = env.command(&["process", "--queue", "emails", "--", &handler]);
+        let mut command = env.command(&format!("process --queue emails -- {handler}"));
         crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success();
         assert_eq!(env.handled().len(), 9);
     }
@@ -89,14 +89,14 @@ fn nothing_is_written() {
         names
     };
     let (before, files) = (fs::read(env.db()).unwrap(), names());
-    env.run(&["adopt"]).success();
+    env.run("adopt").success();
     assert_eq!((fs::read(env.db()).unwrap(), names()), (before, files));
     let Some((env, database)) = server(EMAILS) else { return skipped("adopt: no server") };
     // A user who may only read is enough.
     database
         .sql("CREATE ROLE adopter LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO adopter");
     let url = database.url().replace("postgres@", "adopter@");
-    let adopted = env.run(&["adopt", "--db", &url]).success();
+    let adopted = env.run(&format!("adopt --db {url}")).success();
     assert_eq!(keys(&adopted), OF_EMAILS);
     drop(env);
     database.sql("DROP OWNED BY adopter; DROP ROLE adopter");
@@ -115,18 +115,18 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
         ("sync_tasks", "status has the value 1 in 14 rows, 0 in 13 rows, 2 in 13 rows."),
         ("jobs_without_state", "which rows are pending"),
     ] {
-        let adopted = env.run(&["adopt", "--table", table]);
+        let adopted = env.run(&format!("adopt --table {table}"));
         assert_eq!(adopted.exit, Some(1), "{adopted:?}");
         assert!(adopted.stdout.contains(&format!("# QUESTION: {question}")), "{adopted:?}");
         assert!(adopted.stdout.parse::<toml::Table>().is_err(), "{adopted:?}");
         assert!(!adopted.stdout.contains("\non_success = \"delete\""), "{adopted:?}");
         assert!(adopted.stderr.contains("1 question open"), "{adopted:?}");
         assert!(!adopted.stderr.contains("ok       table"), "{adopted:?}");
-        assert_eq!(env.run(&["adopt", table]).stdout, adopted.stdout);
+        assert_eq!(env.run(&format!("adopt {table}")).stdout, adopted.stdout);
     }
     // Which of them it is, nobody knows either.
-    env.run(&["adopt"]).fails(2, &["which table? name it with --table", "jobs_without_state"]);
-    env.run(&["adopt", "--table", "mail"]).fails(1, &["no table \"mail\"; tables here: "]);
+    env.run("adopt").fails(2, &["which table? name it with --table", "jobs_without_state"]);
+    env.run("adopt --table mail").fails(1, &["no table \"mail\"; tables here: "]);
     // At a terminal it asks.
     let db = env.db().display().to_string();
     let asked = env.at_terminal(100, &format!("adopt --db {db} sync_tasks"), "x\n9\n2\n1\n3\n");
@@ -145,7 +145,7 @@ fn adopted(columns: &str, values: &str) -> Ran {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, {columns}, created_at TEXT NOT NULL);
          INSERT INTO t {N} SELECT i, {values}, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
     ));
-    env.run(&["adopt", "t"])
+    env.run("adopt t")
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn new_orders_are_not_taken_for_jobs_whose_finished_ones_are_deleted() {
          INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12)
            SELECT 1000 + i, 'customer ' || i, 'new', datetime(1795000000 + i * 60, 'unixepoch') FROM n",
     );
-    let orders = env.run(&["adopt", "orders"]);
+    let orders = env.run("adopt orders");
     let line = r#"status = { column = "state", new = "new", error = "new", success = ? }"#;
     assert!(orders.exit == Some(1) && keys(&orders).contains(line), "{orders:?}");
     assert!(!keys(&orders).contains("delete"), "{orders:?}");
@@ -222,8 +222,7 @@ fn each_column_with_few_values_is_shown_and_words_that_nobody_knows_are_asked_ab
         "CREATE TABLE t (id INTEGER PRIMARY KEY, state TEXT, created_at TEXT NOT NULL);
          INSERT INTO t {N} SELECT i, {german}, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
     ));
-    let line = format!("adopt --db {} t", env.db().display());
-    let asked = env.at_terminal(100, &line, "1\n3\n5\n");
+    let asked = env.at_terminal(100, &format!("adopt --db {} t", env.db().display()), "1\n3\n5\n");
     for text in [
         "state has the value 'offen' in 19 rows. Is it new, failed, done, given up, or none of these?",
         r#"status = { column = "state", new = "offen", error = "offen", success = "erledigt" }"#,
@@ -266,8 +265,7 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
         assert!(perhaps.exit == Some(1) && perhaps.stdout.contains(question), "{perhaps:?}");
     }
     // Neither is a later date one that a record waits for.
-    let value = "'new', datetime('2030-01-01')";
-    let later = adopted("status TEXT, valid TEXT", value);
+    let later = adopted("status TEXT, valid TEXT", "'new', datetime('2030-01-01')");
     assert!(
         later.stdout.contains("QUESTION: which column says when a record is due?"),
         "{later:?}"
@@ -300,13 +298,12 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let env = TestEnv::with_schema(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT); INSERT INTO t VALUES (1, 'new'), (2, 'done')",
     );
-    let line = format!("adopt --db {} t", env.db().display());
-    let asked = env.at_terminal(100, &line, "");
+    let asked = env.at_terminal(100, &format!("adopt --db {} t", env.db().display()), "");
     assert!(asked.stdout.contains("\ndate_inserted = ?"), "{asked:?}");
     assert!(!asked.stdout.contains("1 to 0"), "{asked:?}");
     // A column of that name is offered though some rows have no date.
     env.sql("ALTER TABLE t ADD COLUMN created_at TEXT; UPDATE t SET created_at = '2026-11-20' WHERE id = 1");
-    let dated = env.run(&["adopt", "t"]);
+    let dated = env.run("adopt t");
     let offered = "# - created_at as iso: the newest is 2026-11-20T00:00:00Z, none in 1 row\n";
     assert!(
         keys(&dated).contains("date_inserted = ?") && dated.stdout.contains(offered),
@@ -367,7 +364,7 @@ fn a_word_alone_makes_no_status_and_no_date() {
     match server(flags) {
         Some((env, _database)) => {
             let line = "status = { column = \"sent\", new = false, error = false, success = true }";
-            assert!(keys(&env.run(&["adopt", "t"]).success()).contains(line));
+            assert!(keys(&env.run("adopt t").success()).contains(line));
         }
         None => skipped("adopt of flags on PostgreSQL: no server"),
     }
@@ -394,7 +391,7 @@ fn a_proposal_in_which_check_finds_an_error_is_no_success() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, created_at TEXT NOT NULL, {computed});
          INSERT INTO t {N} SELECT i, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
     ));
-    let adopted = env.run(&["adopt", "t"]);
+    let adopted = env.run("adopt t");
     assert!(adopted.stderr.contains("error    status      status cannot be"), "{adopted:?}");
     assert!(adopted.exit == Some(1) && !adopted.stdout.contains("QUESTION"), "{adopted:?}");
 }
@@ -406,7 +403,7 @@ fn a_number_is_a_date_only_in_the_one_format_in_which_all_are_plausible() {
             "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, created BIGINT NOT NULL);
              INSERT INTO t {N} SELECT i, CASE WHEN i < 9 THEN 'new' ELSE 'done' END, {value} FROM n"
         ));
-        env.run(&["adopt", "t"])
+        env.run("adopt t")
     };
     for (value, format) in [
         ("1795000000 + i", "epoch"),
@@ -442,7 +439,7 @@ fn a_value_that_a_check_refuses_is_not_written() {
          PRAGMA ignore_check_constraints = ON;
          INSERT INTO t VALUES (1, 'new', '2026-11-20 00:00:00'), (2, 'done', '2026-11-20 00:00:00');",
     );
-    let asked = env.run(&["adopt", "t"]);
+    let asked = env.run("adopt t");
     assert!(keys(&asked).contains("success = ? }"), "{asked:?}");
     assert!(
         asked.stdout.contains("left alone: 'done' in 1 row (a CHECK constraint refuses it)"),
@@ -453,7 +450,7 @@ fn a_value_that_a_check_refuses_is_not_written() {
         ALTER TABLE t ADD CHECK (status IN ('new', 'success')) NOT VALID") else {
         return skipped("adopt on PostgreSQL: no server");
     };
-    let adopted = env.run(&["adopt", "t"]).success();
+    let adopted = env.run("adopt t").success();
     assert!(keys(&adopted).contains(r#"error = "new", success = "success" }"#), "{adopted:?}");
     assert!(
         adopted.stdout.contains("left alone: 'done' in 1 row (a CHECK constraint refuses it)"),
@@ -467,9 +464,9 @@ fn a_value_that_a_check_refuses_is_not_written() {
 #[test]
 fn a_state_directory_that_is_named_is_written() {
     let env = TestEnv::with_schema(&on(EMAILS, ON_SQLITE));
-    let adopted = env.run(&["adopt", "--state-dir", "kept"]).success();
+    let adopted = env.run("adopt --state-dir kept").success();
     assert!(adopted.stdout.contains("/kept\"\n"), "{adopted:?}");
-    let mut command = env.command(&["adopt"]);
+    let mut command = env.command("adopt");
     let adopted = command.env("BACKLOG_STATE_DIR", "/var/lib/kept").output().unwrap();
     let adopted = crate::testenv::ran(&adopted).success();
     assert!(adopted.stdout.contains("state_dir = \"/var/lib/kept\"\n"), "{adopted:?}");
@@ -481,7 +478,7 @@ fn counts_of_a_large_table_are_those_of_a_sample() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
          INSERT INTO t VALUES (1, 'done', '2026-11-20 00:00:00'), (300000, 'new', '2026-11-21 00:00:00')",
     );
-    let adopted = env.run(&["adopt", "t"]);
+    let adopted = env.run("adopt t");
     for text in [
         "these counts are those of a sample",
         "# status: 'done' in 1 row, 'new' in 1 row",
@@ -509,7 +506,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             TestEnv::on(database)
         }));
         for env in on_both {
-            let adopted = env.run(&["adopt"]);
+            let adopted = env.run("adopt");
             // One has a record without a date, which is an error of check's.
             assert!(adopted.stderr.contains(", 0 questions open\n"), "{adopted:?}");
             fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
@@ -524,7 +521,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             adopted.retain(|key, value| described.get(key) != Some(value));
             adopted.remove("progressive");
             assert!(adopted.is_empty(), "{queue}: {adopted:?}");
-            let pass = ["process", "--config", "adopted.toml", "--queue", queue, "--dry-run"];
+            let pass = format!("process --config adopted.toml --queue {queue} --dry-run");
             env.run_at(MIDNIGHT, &pass).success();
         }
     }
@@ -540,7 +537,7 @@ fn a_known_table_with_columns_of_its_own_is_another_one_or_they_are_shown() {
              INSERT INTO jobs {N} SELECT i, 'default', '{{}}', 0, NULL, 1795000000, 1795000000,
                CASE WHEN i % 2 THEN {value} END FROM n"
         ));
-        env.run(&["adopt"])
+        env.run("adopt")
     };
     let finished = jobs("finished_at INTEGER", "1795000000");
     assert!(!keys(&finished).contains("delete"), "{finished:?}");
@@ -563,13 +560,13 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/laravel.sqlite.sql"));
     let env = TestEnv::with_schema(&schema.unwrap());
     env.sql("UPDATE jobs SET queue = 'mail'");
-    let adopted = env.run(&["adopt"]).success();
+    let adopted = env.run("adopt").success();
     assert!(
         keys(&adopted).contains("where = \"queue = 'mail' AND reserved_at IS NULL\""),
         "{adopted:?}"
     );
     env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
-    let adopted = env.run(&["adopt"]);
+    let adopted = env.run("adopt");
     assert_eq!(adopted.exit, Some(1), "{adopted:?}");
     assert!(adopted.stdout.contains("QUESTION: which queue is worked off?"), "{adopted:?}");
 }
@@ -578,7 +575,7 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
 fn a_password_is_in_no_proposal() {
     let Some((env, database)) = server(EMAILS) else { return skipped("adopt: no server") };
     let url = database.url().replace("postgres@", "postgres:secret@");
-    let adopted = env.run(&["adopt", "--db", &url]).success();
+    let adopted = env.run(&format!("adopt --db {url}")).success();
     assert!(
         !adopted.stdout.contains("secret") && !adopted.stderr.contains("secret"),
         "{adopted:?}"
@@ -614,7 +611,7 @@ fn id_columns(mapping: &toml::Table) -> Vec<String> {
 
 fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let table = key["table"].as_str().unwrap();
-    let adopted = env.run(&["adopt", "--table", table]);
+    let adopted = env.run(&format!("adopt --table {table}"));
     assert!(adopted.exit.is_some_and(|exit| exit < 2), "{table}: {adopted:?}");
     fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
     if adopted.stdout.contains("# QUESTION: ") {
@@ -692,8 +689,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         }
     }
     // Which rows a pass would take, sooner or later.
-    let list =
-        ["list", "--config", "adopted.toml", "--queue", queue, "--status", "NEW,ERROR", "--json"];
+    let list = format!("list --config adopted.toml --queue {queue} --status NEW,ERROR --json");
     let listed = env.run(&list).success().stdout;
     let part =
         |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), String::from);
@@ -796,7 +792,7 @@ fn what_a_row_holds_is_never_a_line_of_the_file() {
         ["a\"b", "back\\slash", "' OR 1=1 --", "\"\nexec = [\"/bin/touch\", \"pwned\"]\n#"];
     for name in hostile {
         env.connection().execute("UPDATE jobs SET queue = ?1", [name]).unwrap();
-        let adopted = env.run(&["adopt"]);
+        let adopted = env.run("adopt");
         // What would have to be spelt as SQL and as TOML is left to the user.
         assert!(adopted.stdout.ends_with("\nwhere = ?\nprogressive = true\n"), "{adopted:?}");
         let parsed: toml::Table = adopted.stdout.replace('?', "0").parse().unwrap();
@@ -806,7 +802,7 @@ fn what_a_row_holds_is_never_a_line_of_the_file() {
     let odd = "CREATE TABLE \"odd\nexec = [1]\" (\"id\nx\" INTEGER PRIMARY KEY, status TEXT, created_at TEXT, \"updated\nat\" TEXT);
         INSERT INTO \"odd\nexec = [1]\" VALUES (1, 'new', '2026-11-20', NULL), (2, 'done', '2026-11-21', NULL)";
     let env = TestEnv::with_schema(odd);
-    let adopted = env.run(&["adopt", "--table", "odd\nexec = [1]"]);
+    let adopted = env.run("adopt --table 'odd\nexec = [1]'");
     let parsed: toml::Table = adopted.stdout.parse().unwrap();
     assert!(parsed["queue"].as_table().unwrap().values().all(|it| it.get("exec").is_none()));
 }
@@ -817,7 +813,7 @@ fn what_does_not_show_is_escaped_in_what_is_proposed() {
         "CREATE TABLE \"jo\u{202e}bs\u{3164}\" (id INTEGER PRIMARY KEY, \"sta\u{200b}te\" TEXT, status TEXT, created_at TEXT);
          INSERT INTO \"jo\u{202e}bs\u{3164}\" VALUES (1, 'a', 'ne\u{2066}w', '2026-11-20 22:00:00'), (2, 'a', 'done', '2026-11-20 22:00:00')",
     );
-    let ran = env.run(&["adopt", "--table", "jo\u{202e}bs\u{3164}"]);
+    let ran = env.run("adopt --table jo\u{202e}bs\u{3164}");
     for c in ['\u{202e}', '\u{3164}', '\u{200b}', '\u{2066}'] {
         assert!(!ran.stdout.contains(c) && !ran.stderr.contains(c), "{c:?} {ran:?}");
     }
@@ -837,7 +833,7 @@ fn what_is_proposed_can_be_appended_to_a_file_with_other_queues() {
     let mut file = String::from("[queue.orders]\ndb = ?\n# [queue.mails]");
     fs::write(env.path("backlog.toml"), &file).unwrap();
     for (table, queue) in [("orders", "orders-2"), ("mails", "mails"), ("orders", "orders-3")] {
-        let adopted = env.run(&["adopt", table]);
+        let adopted = env.run(&format!("adopt {table}"));
         file += &adopted.stdout;
         fs::write(env.path("backlog.toml"), &file).unwrap();
         let renamed =

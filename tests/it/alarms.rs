@@ -1,6 +1,6 @@
 //! Alarms, played through as an operator who sets them up: each comes when it must, and none on a quiet day.
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, signal};
 
 /// What docs/on-call.md recommends.
 fn limits() -> Vec<String> {
@@ -11,19 +11,17 @@ fn limits() -> Vec<String> {
 }
 
 fn alarm(env: &TestEnv, now: i64) -> String {
-    alarm_by(env, now, &["--progressive"])
+    alarm_by(env, now, "--progressive")
 }
 
-fn alarm_by(env: &TestEnv, now: i64, schedule: &[&str]) -> String {
-    let limits = limits();
-    let limits: Vec<_> = limits.iter().map(String::as_str).collect();
-    let ran = env.run_at(now, &[&["status"], schedule, &limits].concat());
+fn alarm_by(env: &TestEnv, now: i64, schedule: &str) -> String {
+    let ran = env.run_at(now, &format!("status {schedule} {}", limits().join(" ")));
     let exit = ran.exit.unwrap();
     format!("{exit} {}", ran.stdout.trim())
 }
 
-fn pass(env: &TestEnv, now: i64, more: &[&str], handler: &[&str]) -> Option<i32> {
-    env.run_at(now, &[&["process", "--progressive"], more, &["--"], handler].concat()).exit
+fn pass(env: &TestEnv, now: i64, more: &str, handler: &str) -> Option<i32> {
+    env.run_at(now, &format!("process --progressive {more} -- {handler}")).exit
 }
 
 /// Records of several ages, of which some have failed for long.
@@ -36,15 +34,15 @@ fn table() -> TestEnv {
 }
 
 /// Passes at an even pace. Three records fail each time, which is what a schedule is for.
-fn quiet(hours: i64, minutes: i64, schedule: &[&str]) {
+fn quiet(hours: i64, minutes: i64, schedule: &str) {
     let env = table();
-    let handler = ["--", "sh", "-c", "case $BACKLOG_ID in 3 | 5 | 120) exit 1 ;; esac"];
+    let handler = "-- sh -c 'case $BACKLOG_ID in 3 | 5 | 120) exit 1 ;; esac'";
     for tick in 0..hours * 60 / minutes {
         let now = MIDNIGHT + tick * minutes * MINUTE;
         if tick % 10 == 0 {
             env.insert_one(100 + tick, now - 30);
         }
-        env.run_at(now, &[&["process"], schedule, &handler].concat()).silent();
+        env.run_at(now, &format!("process {schedule} {handler}")).silent();
         // How often a line by age runs is known once it has run some times.
         if tick % 4 == 0 && tick > 4 {
             let said = alarm_by(&env, now + (minutes - 1) * MINUTE, schedule);
@@ -57,22 +55,22 @@ fn quiet(hours: i64, minutes: i64, schedule: &[&str]) {
 #[test]
 fn no_alarm_comes_on_a_quiet_day() {
     let tiers = "1d/15m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
-    quiet(24, 15, &["--progressive", tiers, "--every", "15m"]);
+    quiet(24, 15, &format!("--progressive {tiers} --every 15m"));
 }
 
 #[test]
 fn no_alarm_comes_whatever_the_schedule_is() {
-    quiet(4, 5, &["--progressive"]);
-    quiet(4, 5, &["--fibonacci", "--every", "5m"]);
-    quiet(4, 5, &["--ndays", "360"]);
-    quiet(4, 5, &["--policy", "exponential:first=10m,base=2,max=1h", "--every", "5m", "--by-age"]);
+    quiet(4, 5, "--progressive");
+    quiet(4, 5, "--fibonacci --every 5m");
+    quiet(4, 5, "--ndays 360");
+    quiet(4, 5, "--policy exponential:first=10m,base=2,max=1h --every 5m --by-age");
 }
 
 #[test]
 fn a_dead_cron_is_told() {
     let env = table();
     for tick in 0..=12 {
-        assert_eq!(pass(&env, MIDNIGHT + tick * 5 * MINUTE, &[], &["true"]), Some(0));
+        assert_eq!(pass(&env, MIDNIGHT + tick * 5 * MINUTE, "", "true"), Some(0));
     }
     let last = MIDNIGHT + HOUR;
     assert_eq!(alarm(&env, last + HOUR).split(':').next(), Some("0 OK"));
@@ -86,18 +84,8 @@ fn a_hung_pass_is_told() {
     env.insert_one(1, MIDNIGHT - MINUTE);
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
-    let words = [
-        "process",
-        "--progressive",
-        "--now",
-        &now,
-        "--timeout",
-        "20m",
-        "--",
-        "sh",
-        "-c",
-        &staying.script,
-    ];
+    let words =
+        format!("process --progressive --now {now} --timeout 20m -- {}", sh(&staying.script));
     let child = env.spawn(&words);
     staying.wait_for_begin();
     assert_eq!(alarm(&env, MIDNIGHT + 14 * MINUTE).split(':').next(), Some("0 OK"));
@@ -111,10 +99,10 @@ fn a_hung_pass_is_told() {
 #[test]
 fn archived_records_are_told_for_a_day() {
     let env = table();
-    assert_eq!(pass(&env, MIDNIGHT, &["--max-attempts", "1"], &["false"]), Some(1));
+    assert_eq!(pass(&env, MIDNIGHT, "--max-attempts 1", "false"), Some(1));
     assert_eq!(alarm(&env, MIDNIGHT + MINUTE), "2 CRITICAL: archived_24h 5 (>0)");
     for tick in 1..=24 * 12 + 1 {
-        pass(&env, MIDNIGHT + tick * 5 * MINUTE, &["--max-attempts", "1"], &["true"]);
+        pass(&env, MIDNIGHT + tick * 5 * MINUTE, "--max-attempts 1", "true");
     }
     assert_eq!(alarm(&env, MIDNIGHT + 24 * HOUR + 6 * MINUTE).split(':').next(), Some("0 OK"));
 }
@@ -127,7 +115,7 @@ fn a_queue_that_is_overdue_is_told() {
         let now = MIDNIGHT + tick * 5 * MINUTE;
         env.insert_one(100 + 2 * tick, now - 10);
         env.insert_one(101 + 2 * tick, now - 10);
-        assert_eq!(pass(&env, now, &["--max-records", "1"], &["true"]), Some(0));
+        assert_eq!(pass(&env, now, "--max-records 1", "true"), Some(0));
     }
     let said = alarm(&env, MIDNIGHT + 66 * MINUTE);
     assert!(said.starts_with("2 CRITICAL: oldest_due 1h"), "{said}");
@@ -139,10 +127,10 @@ fn records_of_an_old_date_are_overdue_only_once_a_pass_should_have_tried_them() 
     let env = table();
     let tick = |number: i64| MIDNIGHT + number * 5 * MINUTE;
     for number in 0..3 {
-        assert_eq!(pass(&env, tick(number), &[], &["false"]), Some(0));
+        assert_eq!(pass(&env, tick(number), "", "false"), Some(0));
     }
     env.insert_one(50, MIDNIGHT - 20 * 24 * HOUR);
-    env.run_at(tick(2) + 60, &["retry", "--all"]).success();
+    env.run_at(tick(2) + 60, "retry --all").success();
     let said = alarm(&env, tick(2) + 4 * MINUTE);
     assert!(said.starts_with("0 OK: "), "{said}");
     // Nobody has come for them.
@@ -156,8 +144,7 @@ fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
     env.insert_one(1, MIDNIGHT - MINUTE);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
-    let words = ["process", "--progressive", "--now", &now, "--", "sh", "-c", &pausing.script];
-    let child = env.spawn(&words);
+    let child = env.spawn(&format!("process --progressive --now {now} -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let said = alarm(&env, MIDNIGHT + 90 * MINUTE);
     assert!(said.starts_with("0 OK: "), "{said}");
@@ -168,18 +155,18 @@ fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
 #[test]
 fn passes_that_cannot_be_read_are_no_quiet_day() {
     let env = table();
-    assert_eq!(pass(&env, MIDNIGHT, &["--max-attempts", "1"], &["false"]), Some(1));
+    assert_eq!(pass(&env, MIDNIGHT, "--max-attempts 1", "false"), Some(1));
     std::fs::write(env.path("test.db.backlog/state.db"), "garbage\n").unwrap();
     let said = alarm(&env, MIDNIGHT + MINUTE);
     assert!(said.starts_with("3 UNKNOWN: archived_24h: could not open "), "{said}");
 }
 
 /// Passes at an even pace, each with a new record, and what each says.
-fn night(env: &TestEnv, passes: std::ops::Range<i64>, minutes: i64, line: &[&str]) -> Vec<String> {
+fn night(env: &TestEnv, passes: std::ops::Range<i64>, minutes: i64, line: &str) -> Vec<String> {
     let pass = |tick: i64| {
         let now = MIDNIGHT + tick * minutes * MINUTE;
         env.insert_one(1_000 + tick, now - 30);
-        env.run_at(now, &[&["process"], line].concat()).stderr
+        env.run_at(now, &format!("process {line}")).stderr
     };
     passes.map(pass).collect()
 }
@@ -192,12 +179,10 @@ fn mails(said: &[String]) -> Vec<(usize, usize)> {
 
 #[test]
 fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
-    for schedule in
-        [&["--progressive"][..], &["--fibonacci"], &["--ndays", "360"], &["--policy", "even"]]
-    {
+    for schedule in ["--progressive", "--fibonacci", "--ndays 360", "--policy even"] {
         let env = TestEnv::new();
         let [broken, fine] = ["echo no route >&2; exit 1", "true"]
-            .map(|script| [schedule, &["--", "sh", "-c", script]].concat());
+            .map(|script| format!("{schedule} -- {}", sh(script)));
         let said = night(&env, 0..12, 5, &broken);
         assert_eq!(mails(&said), [], "{schedule:?}: {said:?}");
         let said = night(&env, 12..24, 5, &broken);
@@ -205,14 +190,14 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
         assert_eq!((&said[0][..], mails(&said)), (says, vec![(0, 1)]), "{schedule:?}");
         let said = alarm_by(&env, MIDNIGHT + 2 * HOUR, schedule);
         assert!(said.starts_with("2 CRITICAL: ") && said.contains("failing 2h (>1h)"), "{said}");
-        let status = env.run_at(MIDNIGHT + 2 * HOUR, &[&["status"], schedule].concat()).stdout;
+        let status = env.run_at(MIDNIGHT + 2 * HOUR, &format!("status {schedule}")).stdout;
         let says = says.trim_start_matches("backlog: ").replace("13", "24");
         assert!(status.contains(says.trim()), "{status}");
         let at = MIDNIGHT + 2 * HOUR;
-        let checked = env.run_at(at, &[&["check"], schedule, &["--", "/bin/true"]].concat());
+        let checked = env.run_at(at, &format!("check {schedule} -- /bin/true"));
         assert!(checked.stdout.contains(&format!("warning  passes      {says}")), "{checked:?}");
         // It goes on, is over, and the next one is told again after an hour.
-        if schedule[0] == "--ndays" {
+        if schedule.starts_with("--ndays") {
             assert_eq!(mails(&night(&env, 40..50, 30, &broken)), []);
             assert_eq!(mails(&night(&env, 50..51, 30, &broken)), [(0, 1)]);
             assert_eq!(mails(&night(&env, 60..61, 30, &fine)), []);
@@ -224,10 +209,10 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
 #[test]
 fn an_older_record_that_succeeds_does_not_hide_that_all_new_ones_fail() {
     let env = TestEnv::new();
-    let line = ["--ndays", "9", "--", "sh", "-c", "[ $BACKLOG_ID -lt 1000 ] || exit 1"];
+    let line = "--ndays 9 -- sh -c '[ $BACKLOG_ID -lt 1000 ] || exit 1'";
     let pass = |tick: i64| {
         env.insert_one(1 + tick, MIDNIGHT - DAY);
-        night(&env, tick..tick + 1, 5, &line).concat()
+        night(&env, tick..tick + 1, 5, line).concat()
     };
     let said: Vec<_> = (0..20).map(pass).collect();
     assert_eq!((mails(&said), env.count("SUCCESS")), (vec![(12, 1)], 20), "{said:?}");
@@ -236,7 +221,7 @@ fn an_older_record_that_succeeds_does_not_hide_that_all_new_ones_fail() {
 #[test]
 fn archived_records_of_many_passes_send_one_mail_an_hour() {
     let env = TestEnv::new();
-    let said = night(&env, 0..25, 5, &["--ndays", "1", "--max-attempts", "1", "--", "false"]);
+    let said = night(&env, 0..25, 5, "--ndays 1 --max-attempts 1 -- false");
     let told: Vec<_> = mails(&said).into_iter().map(|(pass, _)| pass).collect();
     assert_eq!(told, [0, 12, 24], "{said:?}");
     assert!(
@@ -255,9 +240,8 @@ fn archived_records_of_many_passes_send_one_mail_an_hour() {
 fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures_has_new_ones() {
     let env = TestEnv::new();
     env.insert(12, MIDNIGHT - MINUTE);
-    let broken = ["--ndays", "360", "--", "false"];
-    let pass =
-        |env: &TestEnv, now: i64| env.run_at(now, &[&["process"], &broken[..]].concat()).stderr;
+    let broken = "--ndays 360 -- false";
+    let pass = |env: &TestEnv, now: i64| env.run_at(now, &format!("process {broken}")).stderr;
     let said: Vec<_> = (0..30).map(|hours| pass(&env, MIDNIGHT + hours * HOUR)).collect();
     assert_eq!(mails(&said), [(1, 1)]);
     // No column shows that a record failed. One new record in each of three passes is not ten.
@@ -276,7 +260,7 @@ fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures
             );
             env.sql(&rows);
             let now = format!("@{}", MIDNIGHT + hour * HOUR);
-            let mut command = env.command(&["process", "--now", &now]);
+            let mut command = env.command(&format!("process --now {now}"));
             ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stderr
         };
         hours.map(pass).collect()
@@ -287,14 +271,13 @@ fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures
 
 #[test]
 fn the_first_night_of_a_dead_receiver_sends_at_most_one_mail_an_hour() {
-    let nobody = ["--post", "http://127.0.0.1:1/"];
     for lines in [
-        &[&["--progressive"][..]][..],
-        &[&["--fibonacci"]],
-        &[&["--ndays", "1"], &["--min-ndays", "1", "--ndays", "360"]],
-        &[&["--policy", "even"]],
-        &[&["--policy", "even", "--max-consecutive-failures", "2"]],
-        &[&["--policy", "even", "--max-attempts", "1"]],
+        &["--progressive"][..],
+        &["--fibonacci"],
+        &["--ndays 1", "--min-ndays 1 --ndays 360"],
+        &["--policy even"],
+        &["--policy even --max-consecutive-failures 2"],
+        &["--policy even --max-attempts 1"],
     ] {
         let env = table();
         let mut mails = Vec::new();
@@ -302,7 +285,7 @@ fn the_first_night_of_a_dead_receiver_sends_at_most_one_mail_an_hour() {
             let now = MIDNIGHT + tick * 10 * MINUTE;
             (0..3).for_each(|id| env.insert_one(1_000 + 10 * tick + id, now - 30));
             for line in lines {
-                let ran = env.run_at(now, &[&["process"], *line, &nobody].concat());
+                let ran = env.run_at(now, &format!("process {line} --post http://127.0.0.1:1/"));
                 mails.extend((!ran.stderr.is_empty()).then_some((now, ran.stderr)));
             }
         }

@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, quoted, ran, sh};
 
 /// Fails by one of two causes, the second one for each third record.
 const TWO_CAUSES: &str = "[ $((BACKLOG_ID % 3)) = 0 ] && echo 'HTTP 422 no amount' >&2 || echo \"HTTP 410 gone: $BACKLOG_ID\" >&2; exit 1";
 
-fn pass(env: &TestEnv, words: &[&str]) -> Ran {
-    let line = ["process", "--fibonacci", "--max-attempts", "1"];
-    env.run_at(MIDNIGHT, &[&line, words].concat())
+fn pass(env: &TestEnv, words: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --fibonacci --max-attempts 1 {words}"))
 }
 
 /// Runs a command line that a message shows.
@@ -34,7 +33,7 @@ fn shlex_split(line: &str) -> Vec<String> {
 fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT - 60);
-    let first = pass(&env, &["--", "false"]);
+    let first = pass(&env, "-- false");
     let lines: Vec<_> = first.stderr.lines().collect();
     assert_eq!(lines[0], "backlog: record 3 failed after 1 attempt; archived: exit status 1");
     assert_eq!((first.exit, lines.len()), (Some(1), 4));
@@ -44,7 +43,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     let toml =
         "[queue.e-mails]\ndb = 'test.db'\nfibonacci = true\nmax_attempts = 1\nexec = ['false']\n";
     fs::write(env.path("backlog.toml"), toml).unwrap();
-    let mut process = env.command(&["process", "--where", "ID < 2", "--now", "@1795219200"]);
+    let mut process = env.command("process --where 'ID < 2' --now @1795219200");
     let of_queue = ran(&process.env_remove("BACKLOG_DB").output().unwrap());
     let last = of_queue.stderr.lines().last().unwrap();
     let command = last.strip_prefix("backlog: queue e-mails: this brings it back: ").unwrap();
@@ -56,7 +55,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
 fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
     let env = TestEnv::new();
     env.insert(130, MIDNIGHT - 60);
-    let ran = pass(&env, &["--", "sh", "-c", TWO_CAUSES]);
+    let ran = pass(&env, &format!("-- {}", sh(TWO_CAUSES)));
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!((ran.exit, lines.len()), (Some(1), 13));
     assert!(lines[..10].iter().all(|line| line.starts_with("backlog: record ")));
@@ -72,7 +71,7 @@ fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
     }
     assert_eq!((restored, env.count("NEW")), (130, 130));
     // Who wants all lines asks for them.
-    let ran = pass(&env, &["-v", "--", "false"]);
+    let ran = pass(&env, "-v -- false");
     assert_eq!(ran.stderr.matches("; archived: ").count(), 130);
 }
 
@@ -89,7 +88,7 @@ fn a_table_that_cannot_show_archived_records_names_no_command_for_them() {
     fs::write(env.path("backlog.toml"), config).unwrap();
     let why = "`restore` cannot tell the archived records of table outbox from others: ";
     for (now, condition, lines) in [(MIDNIGHT, "id = 1", 2), (MIDNIGHT + HOUR, "id > 1", 13)] {
-        let ran = env.run_at(now, &["process", "--queue", "outbox", "--where", condition]);
+        let ran = env.run_at(now, &format!("process --queue outbox --where {}", quoted(condition)));
         let ran = ran.fails(1, &[why]);
         assert_eq!(ran.stderr.lines().count(), lines, "{}", ran.stderr);
         assert!(!ran.stderr.contains("backlog restore"), "{}", ran.stderr);
@@ -103,7 +102,7 @@ fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_an
            FAILURES INTEGER DEFAULT 0, LAST_FAILURE TEXT, LAST_ERROR TEXT);
          INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('-x1', '2026-11-20T23:00:00Z');",
     );
-    let ran = pass(&env, &["--where", "STATUS = 'NEW'", "--", "false"]);
+    let ran = pass(&env, r#"--where "STATUS = 'NEW'" -- false"#);
     let line = ran.stderr.lines().last().unwrap();
     let command = line.strip_prefix("backlog: this brings it back: ").unwrap();
     assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");

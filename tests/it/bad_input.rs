@@ -3,21 +3,21 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, skipped, with_options};
 
-const PROCESS: [&str; 5] = ["process", "--ndays", "1", "--", "true"];
+const PROCESS: &str = "process --ndays 1 -- true";
 
 #[test]
 fn a_database_must_be_named() {
     let env = TestEnv::empty();
-    let output = env.command(&PROCESS).env_remove("BACKLOG_DB").output().unwrap();
+    let output = env.command(PROCESS).env_remove("BACKLOG_DB").output().unwrap();
     ran(&output).fails(2, &["--db FILE", "BACKLOG_DB"]);
 }
 
 #[test]
 fn a_missing_database_is_never_created() {
     let env = TestEnv::empty();
-    for args in [&PROCESS[..], &["status"], &["list"], &["add", "{}"]] {
+    for args in [PROCESS, "status", "list", "add {}"] {
         let ran = env.run(args).fails(1, &["no database at ", "test.db", "backlog init --db"]);
         assert_eq!(ran.stderr.lines().count(), 1);
         assert!(!env.db().exists());
@@ -28,14 +28,14 @@ fn a_missing_database_is_never_created() {
 fn what_is_no_database_is_said_to_be_none() {
     let env = TestEnv::empty();
     std::fs::create_dir(env.db()).unwrap();
-    env.run(&PROCESS).fails(1, &["test.db", "is a directory, not a database\n"]);
+    env.run(PROCESS).fails(1, &["test.db", "is a directory, not a database\n"]);
     let env = TestEnv::empty();
     std::fs::write(env.db(), [7; 5000]).unwrap();
-    env.run(&PROCESS).fails(1, &["could not read ", "test.db", "file is not a database"]);
+    env.run(PROCESS).fails(1, &["could not read ", "test.db", "file is not a database"]);
     assert_eq!(std::fs::read(env.db()).unwrap(), [7; 5000]);
     let env = TestEnv::empty();
     std::fs::write(env.db(), "").unwrap();
-    env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"", "tables here: none"]);
+    env.run(PROCESS).fails(1, &["no table \"BACKLOG\"", "tables here: none"]);
 }
 
 /// What a command says of a database that its user may only read; `None` where nobody can be another
@@ -92,7 +92,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     let env = TestEnv::new();
     std::fs::write(env.path("file"), "").unwrap();
     let said = |dir: &str| {
-        let args = ["process", "--ndays", "1", "--state-dir", dir, "--", "true"];
+        let args = format!("process --ndays 1 --state-dir {} -- true", quoted(dir));
         env.run(&args).fails(1, &[]).stderr
     };
     let not_a_directory = "not a directory";
@@ -119,8 +119,8 @@ fn a_missing_table_or_column_is_named_with_what_there_is() {
     let env = TestEnv::with_schema(
         "CREATE TABLE orders (ID, STATE); CREATE VIEW pending AS SELECT * FROM orders",
     );
-    env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"; tables here: orders"]);
-    let with = |table| [&["process", "--table", table], &PROCESS[1..]].concat();
+    env.run(PROCESS).fails(1, &["no table \"BACKLOG\"; tables here: orders"]);
+    let with = |table: &str| with_options(&format!("--table {}", quoted(table)), PROCESS);
     env.run(&with("orders")).fails(1, &["table orders has no column STATUS; it has ID, STATE"]);
     env.run(&with("pending")).fails(1, &["pending is a view; name the table behind it\n"]);
     for injection in ["orders; DROP TABLE orders", "orders\"; DROP TABLE orders; --", "'", "\"", ""]
@@ -134,17 +134,17 @@ fn a_missing_table_or_column_is_named_with_what_there_is() {
 fn a_table_may_have_any_name() {
     for name in ["orders; DROP TABLE x", "it's", "select", "a\"b", "ünï😀", "a b", "x/../y"] {
         let env = TestEnv::empty();
-        let quoted = format!("\"{}\"", name.replace('"', "\"\""));
-        env.sql(&format!("CREATE TABLE {quoted} (id INTEGER, status TEXT, date_inserted TEXT, \"Failures\" INT, last_failure)"));
-        env.sql(&format!("INSERT INTO {quoted} VALUES (1, 'NEW', '2026-11-21', NULL, NULL)"));
-        let args = ["process", "--table", name, "--fibonacci", "--", "true"];
+        let sql_name = format!("\"{}\"", name.replace('"', "\"\""));
+        env.sql(&format!("CREATE TABLE {sql_name} (id INTEGER, status TEXT, date_inserted TEXT, \"Failures\" INT, last_failure)"));
+        env.sql(&format!("INSERT INTO {sql_name} VALUES (1, 'NEW', '2026-11-21', NULL, NULL)"));
+        let args = format!("process --table {} --fibonacci -- true", quoted(name));
         env.run_at(MIDNIGHT, &args).silent();
         assert_eq!(
-            env.query(&format!("SELECT * FROM {quoted}")),
+            env.query(&format!("SELECT * FROM {sql_name}")),
             "1|SUCCESS|2026-11-21||",
             "{name}"
         );
-        env.run(&["status", "--table", name]).success();
+        env.run(&format!("status --table {}", quoted(name))).success();
     }
 }
 
@@ -164,7 +164,7 @@ fn ids_may_be_any_integer_or_text() {
         env.sql(&format!("INSERT INTO BACKLOG VALUES ({id}, 'NEW', '2026-11-21')"));
     }
     let handler = env.script("handler", "printf '%s\\n' \"$BACKLOG_ID\" >>ids");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--jobs", "3", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --jobs 3 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 15);
     let mut ids: Vec<_> =
         std::fs::read_to_string(env.path("ids")).unwrap().lines().map(String::from).collect();
@@ -175,7 +175,7 @@ fn ids_may_be_any_integer_or_text() {
         .extend(["7", "0", "-1", "9223372036854775807", "-9223372036854775808"].map(String::from));
     expected.sort();
     assert_eq!(ids, expected);
-    let listed = env.run(&["list"]).success().stdout;
+    let listed = env.run("list").success().stdout;
     assert_eq!(listed.lines().count(), 16, "an id stays on its line\n{listed}");
 }
 
@@ -183,7 +183,7 @@ fn ids_may_be_any_integer_or_text() {
 fn ids_that_name_no_single_record_are_reported_and_left_alone() {
     let env = TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED)");
     env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21'), (7, 'NEW', '2026-11-21'), (7, 'ERROR', '2026-11-21'), (NULL, 'NEW', '2026-11-21'), (1.5, 'NEW', '2026-11-21'), (CAST(x'ff' AS TEXT), 'NEW', '2026-11-21')");
-    let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], &PROCESS[1..]].concat());
+    let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS));
     assert_eq!(ran.exit, Some(1));
     for says in [
         "1 record was not tried: more than one row has the id 7",
@@ -206,7 +206,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
     env.sql(&format!(
         "INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('{long}', '2026-11-21'), (7, 'soon')"
     ));
-    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "-v", "--", "true"]).success();
+    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -v -- true").success();
     let cut = format!("{}...", "é".repeat(200));
     assert_eq!(
         ran.stderr,
@@ -217,14 +217,14 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
              backlog: info: record {cut} succeeded\n"
         )
     );
-    for args in [&["list"][..], &["list", "--json"]] {
+    for args in ["list", "list --json"] {
         let ran = env.run(args).success();
         assert!(ran.stdout.contains(&long), "{}", ran.stdout);
     }
     for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL")] {
         env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
         let says = format!("backlog: warning: a record is left out, because its ID is {shown}\n");
-        assert_eq!(env.run(&["list", "-v"]).success().stderr, says);
+        assert_eq!(env.run("list -v").success().stderr, says);
     }
 }
 
@@ -280,10 +280,10 @@ fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
     for date in within.iter().chain(&before).chain(&garbage) {
         env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));
     }
-    let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], &PROCESS[1..]].concat()).success();
+    let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS)).success();
     let tried = env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID");
     assert_eq!(tried, (1..=within.len()).map(|id| id.to_string()).collect::<Vec<_>>().join("\n"));
-    let undated = env.run_at(MIDNIGHT, &["status", "--json", "--ndays", "1"]).success().stdout;
+    let undated = env.run_at(MIDNIGHT, "status --json --ndays 1").success().stdout;
     let undated: serde_json::Value = serde_json::from_str(&undated).unwrap();
     assert_eq!(undated["statuses"]["NEW"]["by_age"]["undated"], garbage.len());
     // 2026-02-30 sorts among the old dates; status counts it.
@@ -301,7 +301,7 @@ fn garbage_in_the_counters_counts_as_due() {
     );
     env.sql("INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES (NULL, NULL), (3, NULL), (3, 'soon'), (-5, '2026-11-20'), ('many', '2026-11-20'), (9999999999, '2026-10-01'), (2.5, '2026-11-20'), (99, '2026-11-20')");
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--order", "oldest", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --fibonacci --order oldest -- {handler}")).silent();
     // Only number 8 waits: 30 days after its last failure, and one with more does not overflow.
     assert_eq!(env.handled(), ["1", "2", "3", "4", "5", "6", "7"]);
 }
@@ -310,82 +310,62 @@ fn garbage_in_the_counters_counts_as_due() {
 fn numbers_that_make_no_sense_are_usage_errors() {
     let env = TestEnv::new();
     for ndays in ["0", "-1", "nan", "1e300", "inf", "", "a", "36501"] {
-        env.run(&["process", "--ndays", ndays, "--", "true"]).fails(2, &["--ndays", "36500"]);
+        env.run(&format!("process --ndays {} -- true", quoted(ndays)))
+            .fails(2, &["--ndays", "36500"]);
     }
     for (args, says) in [
         (
-            &["process", "--", "true"][..],
+            "process -- true",
             "no schedule: use one of --ndays, --fibonacci, --policy, --progressive",
         ),
-        (&["process", "--ndays", "1"], "write the command after `--`"),
+        ("process --ndays 1", "write the command after `--`"),
         (
-            &["process", "--ndays", "1", "--fibonacci", "--", "true"],
+            "process --ndays 1 --fibonacci -- true",
             "--ndays and --fibonacci are two schedules: choose one\n",
         ),
         (
-            &["status", "--progressive", "--policy", "even"],
+            "status --progressive --policy even",
             "--policy and --progressive are two schedules: choose one\n",
         ),
         (
-            &["process", "--ndays", "1", "--post", "http://h/", "--", "true"],
+            "process --ndays 1 --post http://h/ -- true",
             "--post and a command are two handlers: choose one\n",
         ),
+        ("process --ndays 1 --min-ndays 1 -- true", "--min-ndays must be less than --ndays"),
         (
-            &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],
-            "--min-ndays must be less than --ndays",
-        ),
-        (
-            &["process", "--ndays", "1", "--set", "polcy=even", "--", "true"],
+            "process --ndays 1 --set polcy=even -- true",
             "no key \"polcy\"; `backlog help backlog.toml` lists all keys",
         ),
-        (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
+        ("process --ndays 1 --set id -- true", "write KEY=VALUE"),
+        ("process --set ndays=soon -- true", "--set ndays=soon: not a number of days"),
+        ("process --fibonacci --every 1500ms -- true", "whole seconds, from 1s"),
+        ("process --ndays 1 --jobs 0 -- true", "a whole number from 1 to 1,024\n"),
+        ("process --ndays 1 --max-attempts 0 -- true", "must be at least 1\n"),
+        ("process --ndays 1 --max-records 0 -- true", "must be at least 1\n"),
+        ("process --ndays 1 --timeout soon -- true", ", or none for no limit\n"),
+        ("process --ndays 1d -- true", "days from 0 to 36500: write 1\n"),
+        ("process --ndays 12h -- true", "days from 0 to 36500: write 0.5\n"),
+        ("process --ndays 1 --max-runtime 4m30 -- true", "write 30s, 4m30s, 12h or"),
+        ("process --fibonacci --every 5 -- true", "write 5s, 5m or 5h\n"),
+        ("process --policy constant:delay=1h5 -- true", "write 30s, 4m30s, 12h or"),
+        ("process --fibonacci --max-age 30 -- true", "30days, 30h, 30m or 30s\n"),
+        ("archive --older-than 3", "write 3days, 3h, 3m or 3s\n"),
+        ("process --fibonacci --spread 0.5 -- true", "a whole number from 0% to 100%\n"),
+        ("process --fibonacci --spread 101 -- true", "from 0% to 100%\n"),
         (
-            &["process", "--set", "ndays=soon", "--", "true"],
-            "--set ndays=soon: not a number of days",
-        ),
-        (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
-        (
-            &["process", "--ndays", "1", "--jobs", "0", "--", "true"],
-            "a whole number from 1 to 1,024\n",
-        ),
-        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "must be at least 1\n"),
-        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "must be at least 1\n"),
-        (
-            &["process", "--ndays", "1", "--timeout", "soon", "--", "true"],
-            ", or none for no limit\n",
-        ),
-        (&["process", "--ndays", "1d", "--", "true"], "days from 0 to 36500: write 1\n"),
-        (&["process", "--ndays", "12h", "--", "true"], "days from 0 to 36500: write 0.5\n"),
-        (
-            &["process", "--ndays", "1", "--max-runtime", "4m30", "--", "true"],
-            "write 30s, 4m30s, 12h or",
-        ),
-        (&["process", "--fibonacci", "--every", "5", "--", "true"], "write 5s, 5m or 5h\n"),
-        (&["process", "--policy", "constant:delay=1h5", "--", "true"], "write 30s, 4m30s, 12h or"),
-        (&["process", "--fibonacci", "--max-age", "30", "--", "true"], "30days, 30h, 30m or 30s\n"),
-        (&["archive", "--older-than", "3"], "write 3days, 3h, 3m or 3s\n"),
-        (
-            &["process", "--fibonacci", "--spread", "0.5", "--", "true"],
-            "a whole number from 0% to 100%\n",
-        ),
-        (&["process", "--fibonacci", "--spread", "101", "--", "true"], "from 0% to 100%\n"),
-        (
-            &["list", "--set", "status={column=state}"],
+            "list --set status={column=state}",
             "{column=state} is not TOML: put each text in quotes, as in {column=\"state\"}",
         ),
-        (&["list", "--set", "id=[a,b]"], "[a,b] is not TOML: put each text in quotes"),
-        (&["process", "--ndays", "1", "--grace", "x", "--", "true"], "write 30s, 4m30s, 12h or"),
-        (
-            &["list", "--limit", "four"],
-            "'four' for '--limit <N>': write a whole number, at least 1",
-        ),
-        (&["simulate", "--policy", "even", "--records", "four"], "'four' for '--records <N>'"),
-        (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
-        (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
-        (&["list", "--max-age", "1day"], "--max-attempts and --max-age require one of --ndays"),
-        (&["status", "--max-attempts", "3"], "--max-attempts and --max-age require one of --ndays"),
-        (&["status", "--now", "yesterday"], "2026-11-21T03:40:00Z"),
-        (&["frobnicate"], "unrecognized subcommand"),
+        ("list --set id=[a,b]", "[a,b] is not TOML: put each text in quotes"),
+        ("process --ndays 1 --grace x -- true", "write 30s, 4m30s, 12h or"),
+        ("list --limit four", "'four' for '--limit <N>': write a whole number, at least 1"),
+        ("simulate --policy even --records four", "'four' for '--records <N>'"),
+        ("process --ndays 1 --order random -- true", "newest, oldest"),
+        ("list --status DEAD", "NEW, ERROR, SUCCESS, ARCHIVED"),
+        ("list --max-age 1day", "--max-attempts and --max-age require one of --ndays"),
+        ("status --max-attempts 3", "--max-attempts and --max-age require one of --ndays"),
+        ("status --now yesterday", "2026-11-21T03:40:00Z"),
+        ("frobnicate", "unrecognized subcommand"),
     ] {
         env.run(args).fails(2, &[says]);
     }
@@ -412,7 +392,7 @@ fn a_table_that_refuses_a_status_stops_the_pass_before_the_first_handler() {
         ));
         env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21', 0, NULL), (3, 'NEW', '2026-11-21', 0, NULL)");
         let handler = env.noting("exit 0");
-        let args = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+        let args = format!("process --fibonacci --max-attempts 3 -- {handler}");
         env.run_at(MIDNIGHT, &args).fails(1, &[says, "no handler was started"]);
         assert_eq!(env.handled(), [""; 0]);
         assert_eq!(env.statuses(), "1|NEW\n3|NEW");
@@ -439,7 +419,7 @@ fn a_table_that_cannot_be_written_at_all_is_named_with_the_database() {
              'SUCCESS': {says}; no handler was started\n",
             env.db().canonicalize().unwrap().display()
         );
-        assert_eq!(env.run_at(MIDNIGHT, &PROCESS).fails(1, &[]).stderr, says);
+        assert_eq!(env.run_at(MIDNIGHT, PROCESS).fails(1, &[]).stderr, says);
     }
 }
 
@@ -450,11 +430,10 @@ fn a_trigger_that_refuses_one_record_is_named_and_holds_up_no_other() {
     env.sql("CREATE TRIGGER no_three BEFORE UPDATE ON BACKLOG WHEN new.ID = 3 AND new.STATUS = 'SUCCESS' BEGIN SELECT raise(ABORT, 'not this one'); END");
     let says =
         ["record 3 is not tried", "STATUS = 'SUCCESS': not this one; no handler was started"];
-    env.run_at(MIDNIGHT, &PROCESS).fails(1, &says);
+    env.run_at(MIDNIGHT, PROCESS).fails(1, &says);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|NEW\n4|SUCCESS\n5|SUCCESS");
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
-    let args = ["process", "--fibonacci", "--jobs", "2", "--", "true"];
-    env.run_at(MIDNIGHT, &args).fails(1, &says);
+    env.run_at(MIDNIGHT, "process --fibonacci --jobs 2 -- true").fails(1, &says);
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE FAILURES > 0"), "");
     assert_eq!(env.count("SUCCESS"), 4);
 }
@@ -473,7 +452,7 @@ fn a_trigger_that_fails_on_one_record_takes_no_other_outcome_with_it() {
             "CREATE TRIGGER no AFTER UPDATE ON BACKLOG WHEN new.ID = 3 BEGIN SELECT {failing}; END"
         ));
         let says = format!("STATUS = 'ERROR': {says}; no handler was started");
-        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"])
+        env.run_at(MIDNIGHT, "process --fibonacci -- true")
             .fails(1, &["record 3 is not tried", &says]);
         assert_eq!(
             env.statuses(),
@@ -501,7 +480,7 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
             "table BACKLOG refuses STATUS = '{status}': \
              the table ignored the change; no handler was started"
         );
-        let args = ["process", "--ndays", "1", "--max-attempts", "2", "--", &handler];
+        let args = format!("process --ndays 1 --max-attempts 2 -- {handler}");
         env.run_at(MIDNIGHT, &args).fails(1, &[&says]);
         assert_eq!(env.handled(), [""; 0]);
         assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW");
@@ -509,7 +488,7 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
     // For one: not taken for a change by the application.
     let env = ignore("new.STATUS = 'SUCCESS' AND new.ID = 2");
     let says = "STATUS = 'SUCCESS': the table ignored the change; no handler was started";
-    env.run_at(MIDNIGHT, &PROCESS).fails(1, &["record 2 is not tried", says]);
+    env.run_at(MIDNIGHT, PROCESS).fails(1, &["record 2 is not tried", says]);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW\n3|SUCCESS");
 }
 
@@ -517,10 +496,10 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
 fn a_joblog_that_cannot_be_opened_is_found_out_before_the_first_handler() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--joblog", "no/such/dir", "--", "true"])
+    env.run_at(MIDNIGHT, "process --ndays 1 --joblog no/such/dir -- true")
         .fails(1, &["could not open the joblog no/such/dir"]);
     assert_eq!(env.count("NEW"), 1);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--joblog", "/dev/full", "--", "true"])
+    env.run_at(MIDNIGHT, "process --ndays 1 --joblog /dev/full -- true")
         .fails(1, &["the records are settled, but the joblog is incomplete"]);
     assert_eq!(env.count("SUCCESS"), 1);
 }
@@ -531,12 +510,12 @@ fn status_and_dates_of_odd_types_are_read_as_they_are() {
         "CREATE TABLE backlog (id INTEGER PRIMARY KEY, status DATETIME, date_inserted TIMESTAMP NOT NULL, failures BIGINT, last_failure BIGINT)",
     );
     env.sql("INSERT INTO backlog VALUES (1, 'NEW', 1795219200, 0, NULL), (2, NULL, 1795219200, 0, NULL), (3, 5, 1795219200, 0, NULL)");
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
+    env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
     assert_eq!(
         env.query("SELECT * FROM backlog"),
         "1|ERROR|1795219200|1|1795219200\n2||1795219200|0|\n3|5|1795219200|0|"
     );
-    env.run_at(MIDNIGHT + 60, &["process", "--fibonacci", "--", "true"]).silent();
+    env.run_at(MIDNIGHT + 60, "process --fibonacci -- true").silent();
     assert_eq!(
         env.query("SELECT * FROM backlog WHERE id = 1"),
         "1|SUCCESS|1795219200|1|1795219200"
@@ -546,7 +525,7 @@ fn status_and_dates_of_odd_types_are_read_as_they_are() {
 #[test]
 fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
     let env = TestEnv::empty();
-    let mut command = env.command(&PROCESS);
+    let mut command = env.command(PROCESS);
     let command = command.env("BACKLOG_DB", "postgres://u@localhost:1/d");
     ran(&command.env("PGREQUIREAUTH", "scram-sha-256").output().unwrap())
         .fails(2, &["PGREQUIREAUTH is not supported; unset it, or use one of PGHOST, "]);
@@ -557,7 +536,7 @@ fn a_name_in_double_quotes_that_no_column_has_is_no_text() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     for condition in ["\"nosuch\" > 1", "STATUS = \"NEWW\""] {
-        let args = ["process", "--ndays", "1", "--where", condition, "--", "true"];
+        let args = format!("process --ndays 1 --where {} -- true", quoted(condition));
         env.run_at(MIDNIGHT, &args).fails(1, &["is no condition in SQL: no such column"]);
     }
     let args = ["process", "--ndays", "1", "--where", "\"STATUS\" = 'NEW'", "--", "true"];

@@ -230,10 +230,10 @@ const CUT: &str = r#"[...document.querySelectorAll('.scroll')].filter((it) =>
 /// Makes the page of today of several queues, and of one with passes of every kind.
 fn pages() -> [TestEnv; 2] {
     let (queues, one) = (several(), with_passes());
-    run_several(&queues, &["process", "--queue", "orders"]).silent();
-    let mut status = queues.command(&["status", "--html", "page.html"]);
+    run_several(&queues, "process --queue orders").silent();
+    let mut status = queues.command("status --html page.html");
     status.env_remove("BACKLOG_DB").output().unwrap();
-    one.run(&["status", "--html", "page.html", "--ndays", "9999"]).silent();
+    one.run("status --html page.html --ndays 9999").silent();
     [queues, one]
 }
 
@@ -307,7 +307,7 @@ fn what_slips_through_as_markup_does_nothing() {
 #[test]
 fn a_page_turns_red_when_the_next_is_overdue() {
     let env = TestEnv::new();
-    env.run(&["status", "--html", "page.html", "--now", "2020-01-01T00:00:00Z"]).silent();
+    env.run("status --html page.html --now 2020-01-01T00:00:00Z").silent();
     let Some(mut tab) = Tab::new() else { return };
     for scheme in ["light", "dark"] {
         tab.open(&env.path("page.html"), 360, scheme);
@@ -320,14 +320,14 @@ fn a_page_turns_red_when_the_next_is_overdue() {
         assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
     }
     // Until a minute after that it is not, and then it is loaded again before it says so.
-    env.run(&["status", "--html", "page.html"]).silent();
+    env.run("status --html page.html").silent();
     tab.open(&env.path("page.html"), 360, "light");
     assert_eq!(tab.text("document.getElementById('late').textContent"), "");
     let clock = "Date.now = () => {
       const is_again = performance.getEntriesByType('navigation')[0].type === 'reload';
       return Date.parse(document.getElementById('due').dateTime) + (is_again ? 60000 : 59900); }";
     tab.tell("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": clock }));
-    env.run(&["status", "--html", "page.html"]).silent();
+    env.run("status --html page.html").silent();
     let loaded = tab.requests.len();
     tab.open(&env.path("page.html"), 360, "light");
     assert_eq!(tab.text("document.getElementById('late').textContent"), "");

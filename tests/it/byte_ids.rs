@@ -32,8 +32,7 @@ fn bytes_are_an_id_for_every_command() {
             "handler",
             &format!("echo \"$BACKLOG_ID $1 $(cat)\" >>{}; exit 1", log.display()),
         );
-        let options = ["--fibonacci", "--max-attempts", "2"];
-        let words = [&["process"], &options[..], &["--", &handler, "{id}"]].concat();
+        let words = format!("process --fibonacci --max-attempts 2 -- {handler} {{id}}");
         env.run_at(MIDNIGHT, &words).silent();
         let handled = std::fs::read_to_string(&log).unwrap();
         for (line, id) in handled.lines().zip(IDS) {
@@ -45,26 +44,25 @@ fn bytes_are_an_id_for_every_command() {
             );
         }
         assert_eq!(handled.lines().count(), 3);
-        let listed = env.run_at(MIDNIGHT, &["list", "--json", "--fibonacci"]).success().stdout;
+        let listed = env.run_at(MIDNIGHT, "list --json --fibonacci").success().stdout;
         assert!(
             IDS.iter()
                 .all(|id| listed.contains(&format!("{{\"id\":\"{id}\",\"status\":\"ERROR\""))),
             "{listed}"
         );
-        let explained = env.run_at(MIDNIGHT, &["explain", "--fibonacci", "00FF"]).success().stdout;
+        let explained = env.run_at(MIDNIGHT, "explain --fibonacci 00FF").success().stdout;
         assert!(explained.contains("record 00ff: ERROR"), "{explained}");
         // It is archived by this pass, and brought back by what that says.
         env.run_at(MIDNIGHT + 60, &words);
         assert_eq!(query("SELECT count(*) FROM backlog WHERE status = 'ARCHIVED'"), "3");
-        env.run_at(MIDNIGHT + 60, &["restore", "0192f5a0-7c1e-7000-8000-0000000000ab", "00ff"])
-            .success();
-        env.run_at(MIDNIGHT + 60, &["archive", "00ff"]).success();
+        env.run_at(MIDNIGHT + 60, "restore 0192f5a0-7c1e-7000-8000-0000000000ab 00ff").success();
+        env.run_at(MIDNIGHT + 60, "archive 00ff").success();
         assert_eq!(
             query("SELECT payload, status FROM backlog ORDER BY payload"),
             "1|ARCHIVED\n2|ARCHIVED\n3|NEW"
         );
-        env.run_at(MIDNIGHT + 60, &["retry", "00ff"]);
-        let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]).stdout;
+        env.run_at(MIDNIGHT + 60, "retry 00ff");
+        let checked = env.run_at(MIDNIGHT, "check --fibonacci -- true").stdout;
         assert!(!checked.contains("never tried"), "{checked}");
     });
 }
@@ -73,21 +71,9 @@ fn bytes_are_an_id_for_every_command() {
 fn passes_that_are_cut_short_go_on_behind_bytes() {
     on_both(|env, query| {
         for (pass, id) in [(0, "3"), (1, "2"), (2, "1")] {
-            let words = [
-                "process",
-                "--ndays",
-                "1",
-                "--max-records",
-                "1",
-                "--set",
-                "payload=payload",
-                "--",
-                "tee",
-                "-a",
-                "handled",
-            ];
-            env.run_at(MIDNIGHT + pass, &words[..7]).fails(2, &[]);
-            env.run_at(MIDNIGHT + pass, &words).success();
+            let line = "process --ndays 1 --max-records 1 --set payload=payload";
+            env.run_at(MIDNIGHT + pass, line).fails(2, &[]);
+            env.run_at(MIDNIGHT + pass, &format!("{line} -- tee -a handled")).success();
             let handled = std::fs::read_to_string(env.path("handled")).unwrap();
             assert!(handled.ends_with(id), "{handled} in pass {pass}");
         }
@@ -98,11 +84,7 @@ fn passes_that_are_cut_short_go_on_behind_bytes() {
                 "import json, sys\nfor it in map(json.loads, sys.stdin):\n    'backlog' in it or print(json.dumps({{'id': {answer}, 'outcome': 'success'}}), flush=True)\n"
             );
             std::fs::write(env.path("handler.py"), text).unwrap();
-            env.run_at(
-                MIDNIGHT,
-                &["process", "--progressive", "--stream", "--", "python3", "handler.py"],
-            )
-            .silent();
+            env.run_at(MIDNIGHT, "process --progressive --stream -- python3 handler.py").silent();
             assert_eq!(query("SELECT DISTINCT status FROM backlog"), "SUCCESS", "{answer}");
         }
     });

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, sh, skipped};
 
 /// A `crontab` that shows these lines.
 fn with_crontab(env: &TestEnv, lines: &str) {
@@ -20,16 +20,16 @@ fn with_programs(env: &TestEnv) -> String {
     format!("PATH={}:/usr/bin:/bin\n", env.path("bin").display())
 }
 
-fn run(env: &TestEnv, args: &[&str]) -> Ran {
+fn run(env: &TestEnv, args: &str) -> Ran {
     let mut command = env.command(args);
     command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
     ran(&command.env("HOME", env.path("")).output().unwrap())
 }
 
 /// The findings about something, as `level text`.
-fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
+fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
     let now = format!("@{MIDNIGHT}");
-    let ran = run(env, &[&["check", "--json", "--now", &now], args].concat());
+    let ran = run(env, &format!("check --json --now {now} {args}"));
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let mends = ran.stdout.contains("\"level\":\"error\"");
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
@@ -40,8 +40,8 @@ fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
 }
 
 /// The statements that mend what `check` found, which is nothing that must be mended.
-fn statements(env: &TestEnv, args: &[&str]) -> Vec<String> {
-    let ran = run(env, &[&["check", "--json"], args].concat()).success();
+fn statements(env: &TestEnv, args: &str) -> Vec<String> {
+    let ran = run(env, &format!("check --json {args}")).success();
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let found = json["findings"].as_array().unwrap().iter();
     found.filter_map(|it| it["statement"].as_str().map(String::from)).collect()
@@ -53,8 +53,7 @@ fn a_sound_table_needs_no_mending_and_is_not_touched() {
     with_crontab(&env, "");
     env.insert(3, MIDNIGHT);
     let before = std::fs::read(env.db()).unwrap();
-    let args = ["check", "--fibonacci", "--max-attempts", "3", "--", "/bin/true"];
-    let ran = run(&env, &args).success();
+    let ran = run(&env, "check --fibonacci --max-attempts 3 -- /bin/true").success();
     for line in [
         "ok       schedule    --fibonacci\n",
         "ok       table       BACKLOG, 3 rows, 3 pending; journal mode wal\n",
@@ -80,7 +79,7 @@ fn values_that_no_status_has_are_counted() {
     );
     with_crontab(&env, "");
     assert_eq!(
-        findings(&env, "status", &[]),
+        findings(&env, "status", ""),
         [
             "ok NEW = 'NEW' (1)",
             "warning 'RUNNING': 2 rows left alone, mapped to no status",
@@ -91,7 +90,7 @@ fn values_that_no_status_has_are_counted() {
     );
     env.sql("UPDATE BACKLOG SET STATUS = 7");
     let nothing = "error no row has a value that is mapped to a status: ";
-    assert!(findings(&env, "status", &["--set=status.column=STATUS"])[0].starts_with(nothing));
+    assert!(findings(&env, "status", "--set=status.column=STATUS")[0].starts_with(nothing));
 }
 
 #[test]
@@ -102,15 +101,15 @@ fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
     );
     with_crontab(&env, "");
     assert_eq!(
-        findings(&env, "dates", &[]),
+        findings(&env, "dates", ""),
         [
             "warning DATE_INSERTED is written in several ways: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
             "error 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
         ]
     );
     let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another zone of date_inserted, or a date to come";
-    assert_eq!(findings(&env, "clock", &[]), [ahead]);
-    assert_eq!(findings(&env, "clock", &["--set", "date_inserted.zone=+02:00"]), [""; 0]);
+    assert_eq!(findings(&env, "clock", ""), [ahead]);
+    assert_eq!(findings(&env, "clock", "--set date_inserted.zone=+02:00"), [""; 0]);
 }
 
 #[test]
@@ -131,11 +130,11 @@ fn a_missing_index_comes_with_its_statement_which_helps() {
         with_crontab(&env, "");
         let config = format!("[defaults]\ntable = 'odd \"name'\n{config}");
         std::fs::write(env.path("backlog.toml"), config).unwrap();
-        let statements = statements(&env, &[]);
+        let statements = statements(&env, "");
         assert_eq!(statements.len(), 2, "{statements:?}");
         env.sql(&statements.join("\n"));
         let fine = "ok pending records and single ones are found by an index";
-        assert_eq!(findings(&env, "index", &[]), [fine], "{statements:?}");
+        assert_eq!(findings(&env, "index", ""), [fine], "{statements:?}");
     }
 }
 
@@ -148,9 +147,9 @@ fn what_else_is_wrong_is_said_at_once() {
     with_crontab(&env, "");
     let twice = "error more than one row has the id 7: none of them is tried";
     let none = "error 2 pending records never tried, because the id is none: NULL";
-    assert_eq!(findings(&env, "ids", &[]), [none, twice]);
-    assert_eq!(findings(&env, "trigger", &[]), ["warning audit runs with what is written"]);
-    let schedule = findings(&env, "schedule", &["--fibonacci"]);
+    assert_eq!(findings(&env, "ids", ""), [none, twice]);
+    assert_eq!(findings(&env, "trigger", ""), ["warning audit runs with what is written"]);
+    let schedule = findings(&env, "schedule", "--fibonacci");
     assert!(schedule[0].starts_with("error --fibonacci goes by FAILURES"), "{schedule:?}");
     env.script("bin/only-here", "");
     for (handler, says) in [
@@ -162,10 +161,10 @@ fn what_else_is_wrong_is_said_at_once() {
              whole path, or PATH=... above the line",
         ),
     ] {
-        let found = findings(&env, "handler", &["--", handler]);
+        let found = findings(&env, "handler", &format!("-- {handler}"));
         assert!(found[0].ends_with(says), "{found:?}");
     }
-    let missing = findings(&env, "database", &["--table", "missing"]);
+    let missing = findings(&env, "database", "--table missing");
     assert!(missing[0].contains("no table \"missing\"; tables here: BACKLOG"), "{missing:?}");
 }
 
@@ -204,7 +203,8 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
         ("# * * * * * backlog process --db test.db --ndays 1 -- x\n".into(), vec![none.into()]),
         // A part of the queue, and what does nothing.
         (
-            "BACKLOG_DB=test.db\n* * * * * backlog process --ndays 1 --where 'ID > 1' -- x\n* * * * * backlog process --shard 1/2 --dry-run --ndays 1 -- x\n".replace("test.db", &db),
+            "BACKLOG_DB=test.db\n* * * * * backlog process --ndays 1 --where 'ID > 1' \
+             -- x\n* * * * * backlog process --shard 1/2 --dry-run --ndays 1 -- x\n".replace("test.db", &db),
             vec![
                 "ok line 3: * * * * *".into(),
                 "warning line 4: it only lists what would be tried: leave --dry-run out".into(),
@@ -212,7 +212,7 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
         ),
     ] {
         with_crontab(&env, &format!("{path}{lines}"));
-        assert_eq!(findings(&env, "crontab", &[]), expected, "{lines}");
+        assert_eq!(findings(&env, "crontab", ""), expected, "{lines}");
     }
 }
 
@@ -223,37 +223,35 @@ fn a_timer_whose_passes_come_needs_no_line() {
     let none =
         "warning no line that can be read here works on this queue; `backlog crontab` prints one";
     assert_eq!(
-        findings(&env, "passes", &[])[0],
+        findings(&env, "passes", "")[0],
         "warning no pass yet: is cron running, is the line installed?"
     );
     // One that somebody tried out, in a pipe as well, says nothing of cron.
-    env.run_at(MIDNIGHT - 7_200, &["process", "--ndays", "7", "--", "true"]).silent();
+    env.run_at(MIDNIGHT - 7_200, "process --ndays 7 -- true").silent();
     let tried = "warning --ndays 7: last pass 2 h ago: is cron running, is the line installed?";
-    assert_eq!(findings(&env, "passes", &[]), [tried]);
-    assert_eq!(findings(&env, "crontab", &[]), [none]);
-    env.run(&["status", "--forget", "--ndays 7"]).success();
+    assert_eq!(findings(&env, "passes", ""), [tried]);
+    assert_eq!(findings(&env, "crontab", ""), [none]);
+    env.run("status --forget '--ndays 7'").success();
     for tick in (0..=12).rev() {
-        env.run_at(MIDNIGHT - 180 - tick * 300, &["process", "--ndays", "9", "--", "true"])
-            .silent();
+        env.run_at(MIDNIGHT - 180 - tick * 300, "process --ndays 9 -- true").silent();
     }
-    assert_eq!(findings(&env, "passes", &[]), ["ok --ndays 9: last pass 3 m ago, every 5 m"]);
+    assert_eq!(findings(&env, "passes", ""), ["ok --ndays 9: last pass 3 m ago, every 5 m"]);
     let other = [
         "ok no line of this queue can be read here, but its passes run: something else starts them",
     ];
-    assert_eq!(findings(&env, "crontab", &[]), other);
+    assert_eq!(findings(&env, "crontab", ""), other);
     for tick in (0..=12).rev() {
-        env.run_at(MIDNIGHT - 7_200 - tick * 300, &["process", "--ndays", "8", "--", "true"])
-            .silent();
+        env.run_at(MIDNIGHT - 7_200 - tick * 300, "process --ndays 8 -- true").silent();
     }
     let missing = "error --ndays 8: no pass for 2 h: usually every 5 m: is cron running, is the line installed?";
-    assert_eq!(findings(&env, "passes", &[])[0], missing);
-    assert_eq!(findings(&env, "crontab", &[]), [none]);
+    assert_eq!(findings(&env, "passes", "")[0], missing);
+    assert_eq!(findings(&env, "crontab", ""), [none]);
 }
 
 /// What is found of these lines of a crontab, but good ones.
 fn complaints(env: &TestEnv, lines: &str) -> Vec<String> {
     with_crontab(env, lines);
-    let mut found = findings(env, "crontab", &[]);
+    let mut found = findings(env, "crontab", "");
     found.retain(|it| !it.starts_with("ok "));
     found
 }
@@ -398,7 +396,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     with_crontab(&env, &cut);
     let why =
         "error line 1: cron ends the command at a %, what follows is its standard input: write \\%";
-    assert_eq!(findings(&env, "crontab", &["--where", "PAYLOAD LIKE 'a%'"]), [why]);
+    assert_eq!(findings(&env, "crontab", r#"--where "PAYLOAD LIKE 'a%'""#), [why]);
     // Such blanks glue words together.
     let glued = line(&format!("{pass} -- /bin/true"));
     for glued in [glued.replacen(' ', "\u{a0}", 1), glued.replace("process ", "process\u{a0}")] {
@@ -516,18 +514,18 @@ fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
     let handler = env.script("handler", "");
     let is_wrong = |it: &String| !it.starts_with("ok ");
     for schedule in [
-        &["--progressive"][..],
-        &["--classic"],
-        &["--fibonacci"],
-        &["--policy", "even"],
-        &["--policy", "even", "--every", "7m"],
-        &["--ndays", "7"],
-        &["--ndays", "360"],
-        &["--policy", "even", "--where", "PAYLOAD LIKE '50%'"],
+        "--progressive",
+        "--classic",
+        "--fibonacci",
+        "--policy even",
+        "--policy even --every 7m",
+        "--ndays 7",
+        "--ndays 360",
+        r#"--policy even --where "PAYLOAD LIKE '50%'""#,
     ] {
-        let of_queue = if schedule.contains(&"--where") { &schedule[2..] } else { &[] };
-        let args = [&["crontab"], schedule, &["--", handler.as_str(), "100%", "2>&1"]];
-        let printed = env.run(&args.concat()).success();
+        let of_queue =
+            if schedule.contains("--where") { &schedule["--policy even".len()..] } else { "" };
+        let printed = env.run(&format!("crontab {schedule} -- {handler} 100% 2>&1")).success();
         with_crontab(&env, &printed.stdout);
         let mut found = findings(&env, "crontab", of_queue);
         assert!(!found.is_empty());
@@ -540,7 +538,7 @@ fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
         .replace("/usr/local/bin/sync-order", &handler)
         .replace("/srv/shop/shop.db", env.db().to_str().unwrap());
     with_crontab(&env, &example);
-    let found = findings(&env, "crontab", &[]);
+    let found = findings(&env, "crontab", "");
     assert_eq!(found.iter().filter(|it| it.starts_with("ok ")).count(), 9, "{found:?}");
     assert!(!found.iter().any(is_wrong), "{found:?}");
 }
@@ -577,7 +575,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
                 install -m 644 shop shop.cron forgotten other nobody gone bad /etc/cron.d; \
                 install -m 664 writable /etc/cron.d; install -m 644 -o nobody foreign /etc/cron.d; \
                 install -m 600 spool /var/spool/cron/crontabs/nobody; exec \"$@\"";
-    let like = env.command(&[]);
+    let like = env.command("");
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", hide, "sh"]);
     command.args([env!("CARGO_BIN_EXE_backlog"), "check", "--", "/bin/true"]);
@@ -667,12 +665,12 @@ fn queues_that_have_the_same_records_are_named() {
         let table = if other.contains("table") { "" } else { "table = 't'\n" };
         let file = format!("[queue.a]\ntable = 't'\n{own}\n[queue.b]\n{table}{other}\n");
         std::fs::write(env.path("backlog.toml"), file).unwrap();
-        let found = findings(&env, "queues", &["--queue", "a"]);
+        let found = findings(&env, "queues", "--queue a");
         let expected: Vec<_> = Some(expected).into_iter().filter(|it| !it.is_empty()).collect();
         assert_eq!(found, expected, "{other}");
     }
     // Of a queue that is only typed no more is known.
-    assert_eq!(findings(&env, "queues", &["--table", "t"]), [""; 0]);
+    assert_eq!(findings(&env, "queues", "--table t"), [""; 0]);
 }
 
 #[test]
@@ -685,17 +683,17 @@ fn a_status_column_of_another_program_is_told_from_one_that_needs_values() {
     let other = "error no row has a value that is mapped to a status: write status = { column = \
                  \"status\", new = ..., error = ..., success = ... }, or if status is something else, \
                  status = false with `where`";
-    for args in [&["--table=users"][..], &["--table=users", "--where", "ID > 0"]] {
+    for args in ["--table=users", "--table=users --where 'ID > 0'"] {
         assert_eq!(findings(&env, "status", args)[0], other);
     }
-    let mapped = ["--set=status={column='status',new='active',error='failed',success='disabled'}"];
-    let mapped = [&["--table=users"], &mapped[..]].concat();
+    let mapped =
+        r#""--set=status={column='status',new='active',error='failed',success='disabled'}""#;
     assert_eq!(
-        findings(&env, "status", &mapped),
+        findings(&env, "status", &format!("--table=users {mapped}")),
         ["ok NEW = 'active' (2); SUCCESS = 'disabled' (1)"]
     );
     env.sql("UPDATE users SET status = NULL");
-    assert_eq!(findings(&env, "status", &["--table=users"])[0], other);
+    assert_eq!(findings(&env, "status", "--table=users")[0], other);
 }
 
 #[test]
@@ -712,12 +710,12 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
              CREATE INDEX i ON t {index}"
         ));
         with_crontab(&env, "");
-        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
-        let found = findings(&env, "index", &args);
+        let args = "--table=t --set=status.column=s --set=date_inserted.column=at";
+        let found = findings(&env, "index", args);
         assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
-        env.sql(&statements(&env, &args).join("\n"));
+        env.sql(&statements(&env, args).join("\n"));
         let fine = "ok pending records and single ones are found by an index";
-        assert_eq!(findings(&env, "index", &args), [fine], "{index}");
+        assert_eq!(findings(&env, "index", args), [fine], "{index}");
     }
 }
 
@@ -725,7 +723,7 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
 fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     let env = TestEnv::new();
     with_crontab(&env, "");
-    let rehearse = || findings(&env, "rehearsal", &["--fibonacci", "--rehearse"]);
+    let rehearse = || findings(&env, "rehearsal", "--fibonacci --rehearse");
     assert_eq!(rehearse(), ["warning no record is pending: add one to rehearse a pass"]);
     env.insert(2, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1 WHERE ID = 1");
@@ -743,13 +741,12 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     assert!(found[1].starts_with("error record 1 (ERROR) would not be tried: "), "{found:?}");
     assert!(found[1].contains("not this one"), "{found:?}");
     assert_eq!(dump(), before);
-    let none = findings(&env, "rehearsal", &["--rehearse"]);
+    let none = findings(&env, "rehearsal", "--rehearse");
     assert!(none[0].starts_with("warning it goes by a schedule: say one, "), "{none:?}");
-    assert_eq!(findings(&env, "rehearsal", &["--fibonacci"]), [""; 0]);
+    assert_eq!(findings(&env, "rehearsal", "--fibonacci"), [""; 0]);
     env.sql("DROP TRIGGER no");
     let held = env.pausing();
-    let pass = ["process", "--fibonacci", "--jobs", "2", "--", "sh", "-c", &held.script];
-    let mut pass = env.spawn(&pass);
+    let mut pass = env.spawn(&format!("process --fibonacci --jobs 2 -- {}", sh(&held.script)));
     held.wait_for_begin();
     crate::testenv::wait_until("both are held", || {
         rehearse().iter().all(|it| it.starts_with("warning passes hold the "))
@@ -766,14 +763,13 @@ fn printed_lines_do_the_same_from_anywhere() {
     );
     let handler = env.noting("[ \"$1\" = \"50% of \\$HOME\" ]");
     for args in [
-        &["--table", "it's 100%", "--where", "ID % 2 = 1"][..],
-        &["--table", "it's 100%", "--where", "ID % 2 = 0", "--classic"],
+        r#"--table "it's 100%" --where 'ID % 2 = 1'"#,
+        r#"--table "it's 100%" --where 'ID % 2 = 0' --classic"#,
     ] {
-        let args =
-            [&["crontab", "--db", "test.db"], args, &["--", &handler, "50% of $HOME"]].concat();
+        let args = format!("crontab --db test.db {args} -- {handler} '50% of $HOME'");
         let printed = env.run(&args).success().stdout;
         let lines: Vec<_> = printed.lines().filter(|line| line.starts_with(['*', '0'])).collect();
-        assert_eq!(lines.len(), if args.contains(&"--classic") { 6 } else { 1 });
+        assert_eq!(lines.len(), if args.contains("--classic") { 6 } else { 1 });
         // As cron does it: from another directory, with no environment of ours.
         let command = lines[0].split_once(" * * * ").unwrap().1.trim_start_matches("* ");
         let mut shell = Command::new("/bin/sh");
@@ -782,11 +778,11 @@ fn printed_lines_do_the_same_from_anywhere() {
         assert_eq!((out.exit, out.stderr.as_str()), (Some(0), ""), "{command}");
     }
     assert_eq!(env.query("SELECT STATUS FROM \"it's 100%\""), "SUCCESS\nSUCCESS");
-    let twice = ["crontab", "--classic", "--progressive", "--", "x"];
-    env.run(&twice).fails(2, &["--classic is a schedule of its own"]);
-    env.run(&["crontab"]).fails(2, &["no handler:"]);
-    env.run(&["crontab", "--", "a\nb"]).fails(2, &["a crontab cannot say"]);
-    let long = ["crontab", "--ndays", "1", "--", "x", &"a".repeat(990)];
+    let twice = "crontab --classic --progressive -- x";
+    env.run(twice).fails(2, &["--classic is a schedule of its own"]);
+    env.run("crontab").fails(2, &["no handler:"]);
+    env.run("crontab -- 'a\nb'").fails(2, &["a crontab cannot say"]);
+    let long = format!("crontab --ndays 1 -- x {}", "a".repeat(990));
     env.run(&long).fails(2, &["cron ignores a command longer than 998 bytes, and this one has "]);
 }
 
@@ -795,9 +791,8 @@ fn the_example_is_what_is_printed() {
     let env = TestEnv::empty();
     let example = include_str!("../../crontab.example");
     let program = env!("CARGO_BIN_EXE_backlog");
-    for args in [&["--classic"][..], &["--fibonacci"], &["--progressive"], &["--policy", "even"]] {
-        let db = ["crontab", "--db", "/srv/shop/shop.db"];
-        let args = [&db, args, &["--", "/usr/local/bin/sync-order"]].concat();
+    for args in ["--classic", "--fibonacci", "--progressive", "--policy even"] {
+        let args = format!("crontab --db /srv/shop/shop.db {args} -- /usr/local/bin/sync-order");
         let printed = env.run(&args).success().stdout.replace(program, "/usr/local/bin/backlog");
         let lines = printed.lines().filter(|line| line.starts_with(['*', '0']));
         for line in lines {
@@ -812,7 +807,7 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     let config =
         "[queue.e-mail]\ndb = 'test.db'\nexec = ['/bin/true']\npolicy = 'even'\nevery = '10m'\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let mut command = env.command(&["crontab", "--queue", "e-mail"]);
+    let mut command = env.command("crontab --queue e-mail");
     let printed = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout;
     let program = env!("CARGO_BIN_EXE_backlog");
     let file = env.path("backlog.toml").canonicalize().unwrap().display().to_string();
@@ -820,7 +815,7 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     assert!(printed.contains(&line), "{printed}");
     assert!(printed.starts_with("SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n"));
     let units = |systemd: &str, every: &str| {
-        env.run(&["crontab", "--queue", "e-mail", systemd, "--every", every]).success().stdout
+        env.run(&format!("crontab --queue e-mail {systemd} --every {every}")).success().stdout
     };
     let system = units("--systemd", "4days");
     assert_eq!(system.matches("[Timer]").count(), 1, "{system}");
@@ -836,8 +831,7 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     assert!(user.starts_with("# ~/.config/systemd/user/backlog-e-mail.service\n"), "{user}");
     assert!(user.contains("\nOnCalendar=*-*-* *:0/10:00\n") && !user.contains("User="), "{user}");
     verify(&env, &user);
-    let both = ["crontab", "--systemd", "--classic", "--", "x"];
-    env.run(&both).fails(2, &["cannot be used with"]);
+    env.run("crontab --systemd --classic -- x").fails(2, &["cannot be used with"]);
 }
 
 /// Has systemd, which has the last word, look at units; says their names.
@@ -869,10 +863,9 @@ fn verify(env: &TestEnv, units: &str) -> Vec<String> {
 fn queues_with_similar_names_have_units_of_their_own() {
     let env = TestEnv::minimal();
     let mut names = Vec::new();
-    for (queue, options) in
-        [("a_b", &["--ndays", "1"][..]), ("a-b", &[]), ("a.b", &[]), ("a", &[]), ("a-1", &[])]
+    for (queue, options) in [("a_b", "--ndays 1"), ("a-b", ""), ("a.b", ""), ("a", ""), ("a-1", "")]
     {
-        let args = [&["crontab", "--systemd", "--queue", queue], options, &["--", "true"]].concat();
+        let args = format!("crontab --systemd --queue {queue} {options} -- true");
         let units = env.run(&args).success().stdout;
         assert!(units.contains(&format!("Description=backlog, queue {queue}: ")), "{units}");
         names.extend(verify(&env, &units));
@@ -893,7 +886,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     std::fs::write(env.path("backlog.toml"), config).unwrap();
     // These two cannot be read at all; the rest is looked at all the same.
     assert_eq!(
-        findings(&env, "options", &[]),
+        findings(&env, "options", ""),
         [
             "error jobs = 0: write a whole number from 1 to 1,024",
             "error order = \"new\": \"new\" is not an order; use one of newest, oldest, \"COLUMN asc\" or \
@@ -901,17 +894,17 @@ fn what_a_pass_would_refuse_is_seen_before() {
         ]
     );
     assert_eq!(
-        findings(&env, "ids", &[]),
+        findings(&env, "ids", ""),
         ["error 2 pending records never tried, because the id is none: NULL"]
     );
     let nothing = "error it sets no column that `where` reads: the row stays pending";
-    assert_eq!(findings(&env, "on_success", &[]), [nothing]);
-    let schedule = findings(&env, "schedule", &[]);
+    assert_eq!(findings(&env, "on_success", ""), [nothing]);
+    let schedule = findings(&env, "schedule", "");
     assert_eq!(schedule, ["warning none is configured: write it into each line"]);
     // It stands beside the file, wherever cron starts.
     let handler = format!("error there is no {}", env.path("./handler").display());
-    assert_eq!(findings(&env, "handler", &[]), [handler]);
-    let typed = findings(&env, "handler", &["--", "./handler"]);
+    assert_eq!(findings(&env, "handler", ""), [handler]);
+    let typed = findings(&env, "handler", "-- ./handler");
     assert_eq!(
         typed,
         ["error ./handler depends on the directory that cron starts it in: write its whole path"]
@@ -920,7 +913,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     let handler = env.script("handler", "");
     let pass = format!("{} process --db {}", env!("CARGO_BIN_EXE_backlog"), env.db().display());
     with_crontab(&env, &format!("@daily cd /tmp && {pass} --ndays 1 -- {handler}\n"));
-    let typed = findings(&env, "handler", &["--", "./handler"]);
+    let typed = findings(&env, "handler", "-- ./handler");
     assert_eq!(typed, [format!("ok {}", env.path("./handler").display())]);
 }
 
@@ -932,7 +925,7 @@ fn values_that_only_a_collation_makes_the_same_are_told_apart() {
     );
     with_crontab(&env, "");
     let like = "error 'new': 1 row left alone, because it is not 'NEW': map it as well";
-    assert_eq!(findings(&env, "status", &[])[1], like);
+    assert_eq!(findings(&env, "status", "")[1], like);
 }
 
 #[test]
@@ -941,38 +934,22 @@ fn a_schedule_by_count_wants_its_own_index() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, s INT, at TEXT, n INT, last INT); CREATE INDEX t_backlog ON t (last)",
     );
     with_crontab(&env, "");
-    let table = [
-        "--table",
-        "t",
-        "--set",
-        "status.column=s",
-        "--set",
-        "status.new=0",
-        "--set",
-        "status.error=1",
-        "--set",
-        "status.success=2",
-        "--set",
-        "date_inserted.column=at",
-        "--set",
-        "failures=n",
-        "--set",
-        "last_failure=last",
-    ];
-    let args = |schedule: &[&'static str]| [&table[..], schedule].concat();
-    let missing = statements(&env, &args(&["--fibonacci"]));
+    let table = "--table t --set status.column=s --set status.new=0 --set status.error=1 \
+                 --set status.success=2 --set date_inserted.column=at --set failures=n \
+                 --set last_failure=last";
+    let args = format!("{table} --fibonacci");
+    let missing = statements(&env, &args);
     assert_eq!(missing.len(), 2, "{missing:?}");
     env.sql(&missing.join("\n"));
     let fine = "ok pending records and single ones are found by an index";
-    assert_eq!(findings(&env, "index", &args(&["--fibonacci"])), [fine]);
+    assert_eq!(findings(&env, "index", &args), [fine]);
 }
 
 #[test]
 fn a_column_stands_in_a_proposed_index_once() {
     let env = TestEnv::with_schema("CREATE TABLE t (s TEXT, at TEXT)");
     with_crontab(&env, "");
-    let proposed =
-        statements(&env, &["--table=t", "--set=status=s", "--set=date_inserted=at", "--set=id=at"]);
+    let proposed = statements(&env, "--table=t --set=status=s --set=date_inserted=at --set=id=at");
     assert!(proposed[0].contains("\"t_backlog\" ON \"t\" (\"at\") WHERE "), "{proposed:?}");
 }
 
@@ -988,7 +965,7 @@ fn nothing_is_written_to_a_log_that_a_crash_left() {
     }
     let copy = env.path("copy/test.db");
     let before = std::fs::read(&copy).unwrap();
-    let ran = run(&env, &["check", "--db", copy.to_str().unwrap()]).success();
+    let ran = run(&env, &format!("check --db {}", copy.display())).success();
     assert!(ran.stdout.contains("1 row, 1 pending"), "{}", ran.stdout);
     assert!(std::fs::read(&copy).unwrap() == before, "the log is where it was");
     assert!(env.path("copy/test.db-wal").exists());
@@ -998,8 +975,8 @@ fn nothing_is_written_to_a_log_that_a_crash_left() {
 fn printed_lines_carry_what_was_said_anywhere() {
     let env = TestEnv::minimal();
     env.script("x", "");
-    let line = |variables: &[(&str, &str)], args: &[&str]| {
-        let mut command = env.command(&[&["crontab"], args, &["--", "./x"]].concat());
+    let line = |variables: &[(&str, &str)], args: &str| {
+        let mut command = env.command(&format!("crontab {args} -- ./x"));
         let ran = ran(&command.envs(variables.iter().copied()).output().unwrap()).success();
         let line = ran.stdout.lines().last().unwrap().to_string();
         let db = env.db().canonicalize().unwrap().display().to_string();
@@ -1007,29 +984,28 @@ fn printed_lines_carry_what_was_said_anywhere() {
         line.replace(&env.path("").canonicalize().unwrap().display().to_string(), ".")
     };
     assert_eq!(
-        line(&[("BACKLOG_POLICY", "sidekiq"), ("BACKLOG_WHERE", "a=1")], &["--every", "10m", "--where", "b=2"]),
+        line(&[("BACKLOG_POLICY", "sidekiq"), ("BACKLOG_WHERE", "a=1")], "--every 10m --where b=2"),
         "*/10 * * * * P process --db DB --every 10m --policy sidekiq --where '(b=2) AND (a=1)' -- ./x"
             .replace("(b=2) AND (a=1)", "(a=1) AND (b=2)")
     );
-    let set = ["--progressive", "--set", "status={column=\"state\"}", "--set", "id=nr"];
-    let set = line(&[("BACKLOG_STRICT", "yes"), ("BACKLOG_RATE", "5/s")], &set);
+    let set = r#"--progressive --set 'status={column="state"}' --set id=nr"#;
+    let set = line(&[("BACKLOG_STRICT", "yes"), ("BACKLOG_RATE", "5/s")], set);
     assert_eq!(
         set,
         "*/5 * * * * P process --db DB --progressive --rate 5/s --strict --set 'status={column=\"state\"}' \
          --set 'id=nr' -- ./x"
     );
     std::fs::write(env.path("sns.json"), "{}").unwrap();
-    let sns = line(&[], &["--policy", "sns:sns.json", "--where=-1 > ID"]);
+    let sns = line(&[], "--policy sns:sns.json '--where=-1 > ID'");
     assert_eq!(sns, "* * * * * P process --db DB --policy sns:./sns.json '--where=-1 > ID' -- ./x");
     // A link may lead elsewhere tomorrow.
     std::os::unix::fs::symlink("x", env.path("link")).unwrap();
-    let linked = env.run(&["crontab", "--ndays", "1", "--", "./link"]).success().stdout;
+    let linked = env.run("crontab --ndays 1 -- ./link").success().stdout;
     assert!(linked.trim_end().ends_with("/link"), "{linked}");
-    let ages =
-        env.run(&["crontab", "--min-ndays", "1", "--ndays", "7", "--", "x"]).success().stdout;
+    let ages = env.run("crontab --min-ndays 1 --ndays 7 -- x").success().stdout;
     assert!(ages.contains("# 1 to 7 days old, every 1h.\n0 * * * * "), "{ages}");
-    let odd = ["crontab", "--policy", "even", "--every", "90s", "--", "x"];
-    env.run(&odd).fails(2, &["cron starts a line in whole minutes: write 2m, not 90s\n"]);
+    let odd = "crontab --policy even --every 90s -- x";
+    env.run(odd).fails(2, &["cron starts a line in whole minutes: write 2m, not 90s\n"]);
 }
 
 #[test]
@@ -1038,9 +1014,9 @@ fn no_index_is_proposed_for_a_table_that_takes_none() {
         "CREATE VIRTUAL TABLE BACKLOG USING fts5 (ID, STATUS, DATE_INSERTED);
          INSERT INTO BACKLOG VALUES ('1', 'NEW', '2026-11-20 23:00:00')",
     );
-    let found = env.run_at(MIDNIGHT, &["check", "--ndays", "1", "--", "/bin/true"]).stdout;
+    let found = env.run_at(MIDNIGHT, "check --ndays 1 -- /bin/true").stdout;
     assert!(!found.contains("CREATE") && !found.contains("index"), "{found}");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "/bin/true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- /bin/true").silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -1075,13 +1051,13 @@ fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
              (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT i % 2, i, 'NEW', '2026-11-20' FROM n;
              ANALYZE",
         );
-        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
-        let found = findings(&env, "index", &args);
+        let args = "--table=t --set=status.column=s --set=date_inserted.column=at";
+        let found = findings(&env, "index", args);
         let is_missing = found.iter().any(|it| it.contains(missing));
         assert_eq!(is_missing, !is_fine, "{schema}: {found:?}");
-        env.sql(&statements(&env, &args).join("\n"));
+        env.sql(&statements(&env, args).join("\n"));
         let fine = "ok pending records and single ones are found by an index";
-        assert_eq!(findings(&env, "index", &args), [fine], "{schema}");
+        assert_eq!(findings(&env, "index", args), [fine], "{schema}");
     }
 }
 
@@ -1128,7 +1104,7 @@ fn what_only_the_application_has_is_named_before_a_pass_meets_it() {
             "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'nocase', 'folded')",
         );
         let now = format!("@{MIDNIGHT}");
-        let ran = run(&env, &["check", "--now", &now, "--ndays", "9", "--", "/bin/true"]);
+        let ran = run(&env, &format!("check --now {now} --ndays 9 -- /bin/true"));
         assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{schema}: {ran:?}");
         let mends = |line: &str| line.starts_with("error") && line.contains(says);
         assert!(ran.stdout.lines().any(mends), "{schema}: {ran:?}");
@@ -1154,7 +1130,7 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
     let page = env.query(leaf).parse::<u64>().unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(env.db()).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 64], (page - 1) * 1024).unwrap();
-    let ran = run(&env, &["check", "--ndays", "9", "--", "/bin/true"]);
+    let ran = run(&env, "check --ndays 9 -- /bin/true");
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
     for line in [
         "error    table       could not read ",
@@ -1175,7 +1151,7 @@ fn a_broken_line_is_not_called_good_as_well() {
     let db = env.db().display().to_string();
     let line = format!("* * * * * /no/such/backlog process --db {db} --ndays 360 -- /bin/true\n");
     with_crontab(&env, &line);
-    let found = findings(&env, "crontab", &[]);
+    let found = findings(&env, "crontab", "");
     assert_eq!(found, ["error line 1: there is no /no/such/backlog"]);
 }
 
@@ -1188,21 +1164,20 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
     std::fs::write(env.path("backlog.toml"), config).unwrap();
     let none = "warning no max_attempts and no max_age: nobody is told of a record that always fails; with one, \
                 it is archived and cron mails that";
-    assert_eq!(findings(&env, "limits", &["--queue", "reports"]), [none]);
+    assert_eq!(findings(&env, "limits", "--queue reports"), [none]);
     let both = "ok a failing record is archived after 5 attempts or an age of 30d";
-    assert_eq!(findings(&env, "limits", &["--queue", "mails"]), [both]);
-    let with = |name: &str, args: &[&str]| {
+    assert_eq!(findings(&env, "limits", "--queue mails"), [both]);
+    let with = |name: &str, args: &str| {
         let mut command = env.command(args);
         ran(&command.env_remove("BACKLOG_DB").env(name, "3").output().unwrap())
     };
     let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue; use one of MAX_REPORTS_RETRY_ATTEMPTS, \
                 MAX_MAILS_RETRY_ATTEMPTS\n";
-    let check = with("MAX_REPORT_RETRY_ATTEMPTS", &["check", "--queue", "reports"]);
+    let check = with("MAX_REPORT_RETRY_ATTEMPTS", "check --queue reports");
     assert!(check.stdout.contains(&format!("warning  limits      {says}")), "{}", check.stdout);
-    let pass =
-        with("MAX_REPORT_RETRY_ATTEMPTS", &["process", "--queue", "reports", "-v"]).success();
+    let pass = with("MAX_REPORT_RETRY_ATTEMPTS", "process --queue reports -v").success();
     assert!(pass.stderr.contains(says), "{}", pass.stderr);
-    let check = with("MAX_REPORTS_RETRY_ATTEMPTS", &["check", "--queue", "reports"]);
+    let check = with("MAX_REPORTS_RETRY_ATTEMPTS", "check --queue reports");
     let ok = "ok       limits      a failing record is archived after 3 attempts\n";
     assert!(check.stdout.contains(ok) && !check.stdout.contains("no queue"), "{}", check.stdout);
 }

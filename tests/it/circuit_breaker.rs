@@ -10,18 +10,18 @@ use test_support::cluster::cluster;
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 
 /// How a pass goes through its records: schedule and limits.
-const MODES: [&[&str]; 7] = [
-    &["--ndays", "1"],
-    &["--ndays", "1", "--max-records", "50"],
-    &["--ndays", "1", "--drain"],
-    &["--fibonacci"],
-    &["--fibonacci", "--drain"],
-    &["--progressive"],
-    &["--policy", "constant:delay=5m", "--by-age", "--drain"],
+const MODES: [&str; 7] = [
+    "--ndays 1",
+    "--ndays 1 --max-records 50",
+    "--ndays 1 --drain",
+    "--fibonacci",
+    "--fibonacci --drain",
+    "--progressive",
+    "--policy constant:delay=5m --by-age --drain",
 ];
 
-fn pass(env: &TestEnv, mode: &[&str], handler: &[&str]) -> Ran {
-    env.run_at(MIDNIGHT, &[&["process"], mode, handler].concat())
+fn pass(env: &TestEnv, mode: &str, handler: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process {mode} {handler}"))
 }
 
 fn ids(env: &TestEnv, status: &str) -> String {
@@ -75,7 +75,7 @@ fn a_damaged_row_does_not_keep_the_others_from_being_handled() {
         );
         damage(&env, b'X');
         let says = ["record 2 is not tried: it could not be read", "malformed"];
-        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        pass(&env, mode, "-- true").fails(1, &says);
         assert_eq!(
             env.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'SUCCESS'"),
             "3",
@@ -98,7 +98,7 @@ fn a_damaged_row_is_searched_around() {
     }
     damage(&env, b'X');
     let says = ["row 2 of table BACKLOG could not be read", "could not read all of"];
-    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    pass(&env, "--ndays 1", "-- true").fails(1, &says);
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE ID <> 2 AND rowid IN (1, 3, 4)"), "1\n3\n4");
     let done = "SELECT count(*) FROM (SELECT STATUS FROM BACKLOG WHERE ID IN (1, 3, 4)) \
                 WHERE STATUS = 'SUCCESS'";
@@ -115,7 +115,7 @@ fn rows_that_cannot_be_written_do_not_keep_the_others_from_being_handled() {
         let handler = env.noting("");
         let says =
             ["record 5 is not tried", "STATUS = 'ERROR': frozen", "2 more records: the same"];
-        pass(&env, mode, &["--", &handler]).fails(1, &says);
+        pass(&env, mode, &format!("-- {handler}")).fails(1, &says);
         assert_eq!(ids(&env, "SUCCESS"), "1 2", "{mode:?}");
         assert_eq!(env.handled(), ["2", "1"], "no handler runs for nothing: {mode:?}");
     }
@@ -127,7 +127,7 @@ fn rows_in_between_that_cannot_be_written_do_not_keep_the_others_from_being_hand
     for mode in MODES {
         let env = with_uncountable(8, "IN (2, 4, 5, 6)");
         let says = ["record 6 is not tried: it cannot be set to ERROR: CHECK constraint failed"];
-        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        pass(&env, mode, "-- true").fails(1, &says);
         assert_eq!(ids(&env, "SUCCESS"), "1 3 7 8", "{mode:?}");
     }
 }
@@ -141,7 +141,7 @@ fn a_row_whose_outcome_is_refused_does_not_stop_the_pass() {
          BEGIN SELECT RAISE(ABORT, 'frozen'); END",
     );
     let says = ["record 2 is not tried", "STATUS = 'SUCCESS': frozen; no handler was started"];
-    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    pass(&env, "--ndays 1", "-- true").fails(1, &says);
     assert_eq!((ids(&env, "SUCCESS"), ids(&env, "NEW")), ("1 3".into(), "2".into()));
 }
 
@@ -152,10 +152,10 @@ fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
         env.insert(26, HOUR_AGO);
         freeze(&env, "> 1");
         let says = ["10 records in a row had no outcome, the last one is 17", "this pass ends"];
-        pass(&env, mode, &["--", "true"]).fails(1, &says);
-        pass(&env, mode, &["--", "true"]).fails(1, &["the last one is 7:"]);
+        pass(&env, mode, "-- true").fails(1, &says);
+        pass(&env, mode, "-- true").fails(1, &["the last one is 7:"]);
         assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
-        pass(&env, mode, &["--", "true"]).fails(1, &[]);
+        pass(&env, mode, "-- true").fails(1, &[]);
         assert_eq!(ids(&env, "SUCCESS"), "1", "{mode:?}");
     }
 }
@@ -171,7 +171,7 @@ fn a_handler_that_cannot_be_run_for_some_records_costs_those_an_attempt() {
         let env = TestEnv::new();
         env.insert(5, HOUR_AGO);
         let handler = missing_for(&env, "3|4|5");
-        pass(&env, mode, &["--", &handler]).success();
+        pass(&env, mode, &format!("-- {handler}")).success();
         assert_eq!(env.handled(), ["5", "4", "3", "2", "1"], "{mode:?}");
         assert_eq!((ids(&env, "SUCCESS"), ids(&env, "ERROR")), ("1 2".into(), "3 4 5".into()));
         let row = "SELECT DISTINCT FAILURES, LAST_ERROR FROM BACKLOG WHERE STATUS = 'ERROR'";
@@ -186,7 +186,7 @@ fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
         env.insert(3, HOUR_AGO);
         let handler = missing_for(&env, "*");
         let says = ["record 3 stays as it was: the handler exited with 127", "2 more records"];
-        pass(&env, mode, &["--", &handler]).fails(1, &says);
+        pass(&env, mode, &format!("-- {handler}")).fails(1, &says);
         assert_eq!(env.handled(), ["3", "2", "1"], "{mode:?}");
         assert_eq!(
             env.query("SELECT DISTINCT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
@@ -202,7 +202,7 @@ fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
         let says = format!("10 records in a row had no outcome, the last one is {last}:");
-        pass(&env, &["--ndays", "1"], &["--", &handler]).fails(1, &[&says]);
+        pass(&env, "--ndays 1", &format!("-- {handler}")).fails(1, &[&says]);
         assert_eq!(env.handled().len(), 10);
     }
     assert_eq!(env.count("NEW"), 12);
@@ -221,10 +221,10 @@ fn an_error_that_the_table_refuses_is_left_out() {
         "[ $BACKLOG_ID = 1 ] || echo $BACKLOG_ID: no route at all >&2
         [ $BACKLOG_ID = 1 ] && echo short >&2; exit 1",
     );
-    pass(&env, &["--fibonacci"], &["--", &handler]).success();
+    pass(&env, "--fibonacci", &format!("-- {handler}")).success();
     let rows = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG";
     assert_eq!(env.query(rows), "1|ERROR|1|short\n2|ERROR|1|\n3|ERROR|1|");
-    let ran = env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--", "true"]);
+    let ran = env.run_at(MIDNIGHT + MINUTE, "process --fibonacci -- true");
     ran.success();
     assert_eq!(ids(&env, "SUCCESS"), "1 2 3");
 }
@@ -241,7 +241,7 @@ fn an_error_in_letters_that_the_database_has_not_is_left_out() {
     latin.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z'), ('2026-11-20T23:00:00Z')");
     let env = TestEnv::on(&latin);
     let handler = env.script("handler", "echo '→ no route' >&2; exit 1");
-    pass(&env, &["--fibonacci"], &["--", &handler]).success();
+    pass(&env, "--fibonacci", &format!("-- {handler}")).success();
     assert_eq!(
         latin.query("SELECT DISTINCT status, failures, last_error FROM backlog"),
         "ERROR|1|"
@@ -257,7 +257,7 @@ fn rows_that_share_an_id_are_an_error_at_the_end() {
            (7, 'NEW', '2026-11-20T23:00:00Z'), (7, 'NEW', '2026-11-20T23:00:00Z')",
     );
     let says = ["1 record was not tried: more than one row has the id 7"];
-    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    pass(&env, "--ndays 1", "-- true").fails(1, &says);
     assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");
 }
 
@@ -271,7 +271,7 @@ fn a_column_that_is_added_while_handlers_run_costs_nothing() {
     );
     for schedule in ["--fibonacci", "--progressive"] {
         let handler = env.script("alter", &format!("[ $BACKLOG_ID -gt 2 ] && {alter}; exit 0"));
-        env.run_at(MIDNIGHT, &["process", schedule, "--", &handler]).silent();
+        env.run_at(MIDNIGHT, &format!("process {schedule} -- {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 4);
         env.sql(
             "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 0; ALTER TABLE BACKLOG DROP COLUMN c3;
@@ -297,7 +297,7 @@ fn rows_that_a_server_does_not_let_be_written_hold_up_no_other() {
         );
         let env = TestEnv::on(&database);
         let says = ["record 1 is not tried", "frozen", "record 2 is not tried", "did not take"];
-        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        pass(&env, mode, "-- true").fails(1, &says);
         let done = "SELECT string_agg(id::text, ' ' ORDER BY id) FROM backlog \
                     WHERE status = 'SUCCESS'";
         assert_eq!(database.query(done), "4 5", "{mode:?}");
@@ -323,7 +323,7 @@ fn what_the_table_itself_makes_of_a_charge_is_no_change_by_the_application() {
         env.sql(more);
         env.insert(2, HOUR_AGO);
         let handler = env.script("handler", "[ $BACKLOG_ID = 1 ]");
-        let args = ["process", "--fibonacci", "--where", "AVAIL > 0", "--", &handler];
+        let args = format!("process --fibonacci --where 'AVAIL > 0' -- {handler}");
         env.run_at(MIDNIGHT, &args).silent();
         let rows = env.query("SELECT ID, STATUS, FAILURES FROM BACKLOG");
         assert_eq!(rows, "1|SUCCESS|0\n2|ERROR|1", "{more}");
@@ -341,10 +341,10 @@ fn mixed(poison: &str) -> TestEnv {
 }
 
 /// Passes until nothing good is left, and how many that took.
-fn passes_until_all_is_done(env: &TestEnv, mode: &[&str], handler: &[&str], good: i64) -> usize {
+fn passes_until_all_is_done(env: &TestEnv, mode: &str, handler: &str, good: i64) -> usize {
     let done = || env.count("SUCCESS") == good;
     let passes = (0..40).take_while(|tick| {
-        let args = [&["process"], mode, handler].concat();
+        let args = format!("process {mode} {handler}");
         !done() && env.run_at(MIDNIGHT + tick * 5 * MINUTE, &args).exit.is_some()
     });
     let passes = passes.count();
@@ -354,29 +354,29 @@ fn passes_until_all_is_done(env: &TestEnv, mode: &[&str], handler: &[&str], good
 
 #[test]
 fn records_that_get_nowhere_come_behind_all_others_in_the_next_pass() {
-    let limited: [&[&str]; 5] = [
-        &["--ndays", "365", "--max-runtime", "4m"],
-        &["--ndays", "365", "--max-records", "5"],
-        &["--fibonacci", "--max-consecutive-failures", "99"],
-        &["--progressive", "--max-records", "5"],
-        &["--progressive", "--order", "oldest"],
+    let limited = [
+        "--ndays 365 --max-runtime 4m",
+        "--ndays 365 --max-records 5",
+        "--fibonacci --max-consecutive-failures 99",
+        "--progressive --max-records 5",
+        "--progressive --order oldest",
     ];
     for mode in MODES.iter().chain(&limited) {
         let env = mixed("> 5");
         freeze(&env, "> 5");
-        let passes = passes_until_all_is_done(&env, mode, &["--", "true"], 5);
+        let passes = passes_until_all_is_done(&env, mode, "-- true", 5);
         assert!(passes <= 8, "{passes} passes of {mode:?}");
 
         let env = mixed("> 5");
         let handler = missing_for(&env, "[6-9]|??");
-        let passes = passes_until_all_is_done(&env, mode, &["--", &handler], 5);
+        let passes = passes_until_all_is_done(&env, mode, &format!("-- {handler}"), 5);
         assert!(passes <= 30, "{passes} passes of {mode:?}");
     }
 }
 
 #[test]
 fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
-    for mode in [&["--ndays", "365"][..], &["--fibonacci"], &["--progressive"]] {
+    for mode in ["--ndays 365", "--fibonacci", "--progressive"] {
         for exit in ["1", "127"] {
             let env = mixed("> 35");
             let handler = format!(
@@ -385,7 +385,7 @@ fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
                 echo "{{\"id\":$id,\"outcome\":\"success\"}}"; done"#
             );
             let handler = env.script("co-process", &handler);
-            let words = ["--stream", "--window", "1", "--", &handler];
+            let words = format!("--stream --window 1 -- {handler}");
             let passes = passes_until_all_is_done(&env, mode, &words, 35);
             assert!(passes <= 4, "{passes} passes of {mode:?}");
         }
@@ -395,11 +395,11 @@ fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
 /// Where new records use up what a pass may try, the failed ones are not begun with again.
 #[test]
 fn failed_records_go_on_where_they_were_whatever_becomes_of_new_ones() {
-    const PASS: [&str; 6] = ["process", "--ndays", "1", "--max-records", "1", "--"];
+    const PASS: &str = "process --ndays 1 --max-records 1 --";
     let handled = |env: &TestEnv, handler: &str, passes: i64, before: &dyn Fn(i64)| {
         for number in 0..passes {
             before(number);
-            env.run_at(MIDNIGHT + number, &[&PASS[..], &[handler]].concat());
+            env.run_at(MIDNIGHT + number, &format!("{PASS} {handler}"));
         }
         env.handled().join(" ")
     };
@@ -433,7 +433,7 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
     // Record 16 is tried first and ends last, when those behind it have ended the pass: not so fast
     // that it has not begun by then.
     let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 2; exit 1");
-    let args = ["process", "--ndays", "1", "--jobs", "2", "--rate", "20/s", "--", &handler];
+    let args = format!("process --ndays 1 --jobs 2 --rate 20/s -- {handler}");
     env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row had no outcome"]);
     assert_eq!(env.handled(), ["16"]);
     env.run_at(MIDNIGHT + 1, &args);
@@ -454,7 +454,7 @@ fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
     holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 2 FOR UPDATE").unwrap();
     let says = ["record 2 is not tried: it cannot be set to ERROR", "lock timeout"];
     let env = TestEnv::on(&database);
-    pass(&env, &["--fibonacci"], &["--", "true"]).fails(1, &says);
+    pass(&env, "--fibonacci", "-- true").fails(1, &says);
     let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
     assert_eq!(rows, "1|SUCCESS\n2|NEW\n3|SUCCESS\n4|SUCCESS");
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, signal, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, TestEnv, sh, signal, wait_until, with_options};
 
 /// A handler that notes the begin and the end of each run in one file.
 fn tracing(env: &TestEnv, body: &str) -> String {
@@ -74,7 +74,7 @@ fn two_passes_at_once_handle_each_record_once() {
     let now = format!("@{MIDNIGHT}");
     let children: Vec<_> = ["1", "2"]
         .map(|ndays| {
-            env.spawn(&["process", "--now", &now, "--ndays", ndays, "--jobs", "2", "--", &handler])
+            env.spawn(&format!("process --now {now} --ndays {ndays} --jobs 2 -- {handler}"))
         })
         .into();
     for child in children {
@@ -95,8 +95,8 @@ fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
     let waiting = waiting.replace("GO", &go.display().to_string());
     let waiting = env.script("waiting", &format!("echo $BACKLOG_ID >{begun}\n{waiting}"));
     let now = format!("@{MIDNIGHT}");
-    let pass = ["process", "--now", &now, "--grace", "0s", "--max-records", "1", "--ndays"];
-    let mut other = env.spawn(&[&pass[..], &["1", "--", &waiting]].concat());
+    let pass = format!("process --now {now} --grace 0s --max-records 1 --ndays");
+    let mut other = env.spawn(&format!("{pass} 1 -- {waiting}"));
     wait_until("a record is in other hands", || {
         std::fs::read_to_string(&begun).is_ok_and(|id| id.ends_with('\n'))
     });
@@ -110,7 +110,7 @@ fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
              while [ -e /proc/{pid} ] && ! grep -q 'State:.Z' /proc/{pid}/status; do sleep 0.01; done"
         ),
     );
-    env.run(&["process", "--now", &now, "--ndays", "2", "--", &ending]).silent();
+    env.run(&format!("process --now {now} --ndays 2 -- {ending}")).silent();
     assert!(other.wait().unwrap().code().is_some());
     env
 }
@@ -133,8 +133,8 @@ fn with_in_hand(env: &TestEnv, count: usize, schedule: &str) -> (Child, PathBuf)
     let body = "while [ ! -e GO ]; do sleep 0.01; done".replace("GO", go.to_str().unwrap());
     let holding = env.script("holding", &format!("echo >>{}\n{body}", began.display()));
     let (now, count_text) = (format!("@{MIDNIGHT}"), count.to_string());
-    let pass = ["process", "--now", &now, "--jobs", &count_text, "--max-records", &count_text];
-    let child = env.spawn(&[&pass[..], &[schedule, "--", &holding]].concat());
+    let pass = format!("process --now {now} --jobs {count_text} --max-records {count_text}");
+    let child = env.spawn(&format!("{pass} {schedule} -- {holding}"));
     wait_until("all are in hand", || {
         std::fs::read_to_string(&began).is_ok_and(|it| it.lines().count() == count)
     });
@@ -147,7 +147,7 @@ fn a_pass_works_elsewhere_while_another_is_at_what_comes_next() {
     env.insert(100, MIDNIGHT);
     let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
     let noting = env.noting(&format!("touch {}", go.display()));
-    env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &noting]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {noting}")).silent();
     assert!(other.wait().unwrap().success());
     assert_eq!(env.count("SUCCESS"), 100);
     // Two were claimed in vain, the next 64 were deferred, and one of them is in other hands.
@@ -162,7 +162,7 @@ fn a_pass_that_may_be_cut_short_leaves_none_behind_that_comes_next() {
     env.insert(100, MIDNIGHT);
     let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
     let noting = env.noting("");
-    env.run_at(MIDNIGHT, &["process", "--ndays=2", "--max-records=2", "--", &noting]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays=2 --max-records=2 -- {noting}")).silent();
     assert_eq!(env.handled(), ["97", "96"]);
     std::fs::write(go, "").unwrap();
     assert!(other.wait().unwrap().success());
@@ -171,10 +171,10 @@ fn a_pass_that_may_be_cut_short_leaves_none_behind_that_comes_next() {
 #[test]
 fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
     for (env, more) in [
-        (TestEnv::new(), &[][..]),
-        (TestEnv::minimal(), &[]),
-        (TestEnv::new(), &["--drain"]),
-        (TestEnv::minimal(), &["--drain"]),
+        (TestEnv::new(), ""),
+        (TestEnv::minimal(), ""),
+        (TestEnv::new(), "--drain"),
+        (TestEnv::minimal(), "--drain"),
     ] {
         env.insert(300, MIDNIGHT - 60);
         let [began, go] = ["began", "go"].map(|name| env.path(name).display().to_string());
@@ -187,9 +187,9 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
             ),
         );
         let now = format!("@{MIDNIGHT}");
-        let pass = |ndays| {
-            let words = ["process", "--now", &now, "--ndays", ndays, "--jobs", "4"];
-            let mut command = env.command(&[&words[..], more, &["--", &failing]].concat());
+        let pass = |ndays: &str| {
+            let words = format!("process --now {now} --ndays {ndays} --jobs 4");
+            let mut command = env.command(&format!("{words} {more} -- {failing}"));
             command.env("BACKLOG_NDAYS", ndays);
             command
         };
@@ -206,7 +206,7 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
         tried.dedup();
         assert_eq!(tried, (1..=300).collect::<Vec<_>>(), "{more:?}");
         // Those that were in hand when the second one began; a drain asks for them until they are free.
-        assert!(again == 0 || again <= 4 && more == ["--drain"], "{more:?}: {again} twice");
+        assert!(again == 0 || again <= 4 && more == "--drain", "{more:?}: {again} twice");
     }
 }
 
@@ -218,8 +218,7 @@ fn slots_are_not_deferred() {
     // Another line that comes to the same slots in the same order.
     let (mut other, go) = with_in_hand(&env, 3, "--progressive=1d/5m");
     let pass = |handler: &str| {
-        let words = ["process", "--progressive", "--grace", "0s", "--", "sh", "-c", handler];
-        env.run_at(MIDNIGHT, &words);
+        env.run_at(MIDNIGHT, &format!("process --progressive --grace 0s -- {}", sh(handler)));
     };
     // It is cut short while its first attempt runs.
     pass("kill -TERM $PPID; sleep 60");
@@ -233,14 +232,12 @@ fn slots_are_not_deferred() {
 #[test]
 fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
     let envs = [TestEnv::new(), TestEnv::new().given_away()];
-    for (mode, env) in [&["--ndays", "1"][..], &["--fibonacci"]].into_iter().zip(envs) {
+    for (mode, env) in ["--ndays 1", "--fibonacci"].into_iter().zip(envs) {
         env.insert(400, MIDNIGHT);
         let handler = tracing(&env, "sleep 0.01");
         let now = format!("@{MIDNIGHT}");
         // Fibonacci lets a record that was charged wait; an hour later it is due.
-        let later = format!("@{}", MIDNIGHT + 3600);
-        let args =
-            |now| [&["process", "--now", now, "--jobs", "2"], mode, &["--", &handler]].concat();
+        let args = |now: &str| format!("process --now {now} --jobs 2 {mode} -- {handler}");
         let kills = 20;
         for round in 0..kills {
             let mut child = env.spawn(&args(&now));
@@ -249,8 +246,7 @@ fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
             kill(&child);
             child.wait().unwrap();
         }
-        let drain = [&args(&later)[..3], &["--drain"], &args(&later)[3..]].concat();
-        env.run(&drain).silent();
+        env.run(&with_options("--drain", &args(&format!("@{}", MIDNIGHT + 3600)))).silent();
         assert_eq!(env.count("SUCCESS"), 400, "{mode:?}");
         let runs = runs(&env);
         assert_eq!(runs.len(), 400);
@@ -270,8 +266,7 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
     let read = env.path("read").display().to_string();
     let handler = env.script("sizing", &format!("size=$(wc -c); echo $BACKLOG_ID $size >>{read}"));
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--jobs", "4", "--set"];
-    let args = [&args[..], &["payload=PAYLOAD", "--", &handler]].concat();
+    let args = format!("process --now {now} --ndays 1 --jobs 4 --set payload=PAYLOAD -- {handler}");
     let noted = || std::fs::read_to_string(&read).unwrap_or_default();
     for round in 0..40 {
         let before = noted().len();
@@ -283,7 +278,7 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     }
     // The watchdog of the last pass may still be at work, and its handlers may note what they read.
-    env.run(&["process", "--now", &now, "--ndays", "1", "--drain", "--", "true"]).silent();
+    env.run(&format!("process --now {now} --ndays 1 --drain -- true")).silent();
     for line in noted().lines() {
         let (id, size) = line.split_once(' ').unwrap();
         let whole = if id.parse::<i64>().unwrap() % 2 == 1 { "100" } else { "200000" };
@@ -302,8 +297,7 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
         &format!("trap '' TERM; echo begin $BACKLOG_ID $$ >>{log}; setsid sleep 1000 & sleep 1000; echo end >>{log}"),
     );
     let now = format!("@{MIDNIGHT}");
-    let mut child =
-        env.spawn(&["process", "--now", &now, "--ndays", "1", "--jobs", "3", "--", &handler]);
+    let mut child = env.spawn(&format!("process --now {now} --ndays 1 --jobs 3 -- {handler}"));
     let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     wait_until("three handlers begin", || began() == 3);
     // The watchdog does not take a signal for the end of the pass.
@@ -321,7 +315,7 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
              done; exit 0"
         ),
     );
-    env.run(&["process", "--now", &now, "--ndays", "1", "--drain", "--", &check]).silent();
+    env.run(&format!("process --now {now} --ndays 1 --drain -- {check}")).silent();
     assert_eq!(env.count("SUCCESS"), 3);
     let left = Command::new("pgrep").args(["-f", "^sleep 1000$"]).output();
     if let Ok(left) = left {
@@ -335,10 +329,10 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
 }
 
 /// A pass whose handler stays, run by these words.
-fn with_a_handler_that_stays(env: &TestEnv, words: &[&str]) -> Child {
+fn with_a_handler_that_stays(env: &TestEnv, words: &str) -> Child {
     let (staying, now) = (env.staying(), format!("@{MIDNIGHT}"));
-    let args = ["process", "--now", &now, "--ndays", "1", "--"];
-    let child = env.spawn(&[&args, words, &["sh", "-c", &staying.script]].concat());
+    let args = format!("process --now {now} --ndays 1 --");
+    let child = env.spawn(&format!("{args} {words} {}", sh(&staying.script)));
     staying.wait_for_begin();
     child
 }
@@ -346,8 +340,7 @@ fn with_a_handler_that_stays(env: &TestEnv, words: &[&str]) -> Child {
 /// The next pass: its handler succeeds if the one before is dead.
 fn drain_if_dead(env: &TestEnv) {
     let (is_dead, now) = (env.staying().is_dead, format!("@{MIDNIGHT}"));
-    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &is_dead];
-    env.run(&drain).silent();
+    env.run(&format!("process --now {now} --ndays 1 --drain -- {}", sh(&is_dead))).silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
 
@@ -355,7 +348,7 @@ fn drain_if_dead(env: &TestEnv) {
 fn a_guard_that_dies_is_replaced() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let mut child = with_a_handler_that_stays(&env, &[]);
+    let mut child = with_a_handler_that_stays(&env, "");
     for _ in 0..3 {
         let watchdog = watchdog_of(&child);
         assert!(signal("-KILL", &watchdog));
@@ -376,7 +369,7 @@ fn a_guard_that_dies_is_replaced() {
 fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let mut child = with_a_handler_that_stays(&env, &[]);
+    let mut child = with_a_handler_that_stays(&env, "");
     let watchdog = watchdog_of(&child);
     let command = std::fs::read_to_string(format!("/proc/{watchdog}/cmdline")).unwrap();
     assert_eq!(command, "backlog\0watchdog\0", "no token for everybody to read");
@@ -393,8 +386,8 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
 #[test]
 fn the_guard_of_somebody_elses_making_watches_over_nothing() {
     let env = TestEnv::new();
-    env.run(&["watchdog"]).fails(2, &["watchdog is started by `process` alone"]);
-    env.run_with_input(&["watchdog"], b"token 0\n")
+    env.run("watchdog").fails(2, &["watchdog is started by `process` alone"]);
+    env.run_with_input("watchdog", b"token 0\n")
         .fails(2, &["watchdog is started by `process` alone"]);
 }
 
@@ -402,8 +395,7 @@ fn the_guard_of_somebody_elses_making_watches_over_nothing() {
 fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let reset = ["env", "-i", "PATH=/usr/bin:/bin"];
-    let mut child = with_a_handler_that_stays(&env, &reset);
+    let mut child = with_a_handler_that_stays(&env, "env -i PATH=/usr/bin:/bin");
     kill(&child);
     child.wait().unwrap();
     drain_if_dead(&env);
@@ -415,16 +407,15 @@ fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     env.insert(1, MIDNIGHT);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
-    let first =
-        env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+    let first = env.spawn(&format!("process --now {now} --ndays 1 -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (2, '2026-11-21')");
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(env.handled(), [""; 0], "the same line leaves all to the first");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2"], "another line does not touch the claimed record");
-    let waiting = env.spawn(&["process", "--now", &now, "--ndays", "1", "--wait", "--", &handler]);
+    let waiting = env.spawn(&format!("process --now {now} --ndays 1 --wait -- {handler}"));
     pausing.let_go();
     assert!(first.wait_with_output().unwrap().status.success());
     assert!(waiting.wait_with_output().unwrap().status.success());
@@ -442,7 +433,7 @@ fn two_databases_that_share_a_state_directory_do_not_block_each_other() {
         "{} process --db other.db --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch other",
         env!("CARGO_BIN_EXE_backlog")
     );
-    let args = ["process", "--ndays", "1", "--state-dir", &state, "--", "sh", "-c", &inner];
+    let args = format!("process --ndays 1 --state-dir {state} -- {}", sh(&inner));
     env.run_at(MIDNIGHT, &args).silent();
     assert!(env.path("other").exists());
 }
@@ -460,17 +451,10 @@ fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
         let passes: Vec<_> = tiers
             .windows(2)
             .map(|pair| {
-                env.spawn(&[
-                    "process",
-                    "--now",
-                    &now,
-                    "--min-ndays",
-                    pair[0],
-                    "--ndays",
-                    pair[1],
-                    "--",
-                    "false",
-                ])
+                env.spawn(&format!(
+                    "process --now {now} --min-ndays {} --ndays {} -- false",
+                    pair[0], pair[1]
+                ))
             })
             .collect();
         for pass in passes {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, skipped, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, quoted, skipped, wait_until};
 
 const EXAMPLE: &str = include_str!("../../crontab.example");
 
@@ -136,15 +136,11 @@ fn the_command_of_every_line_runs_as_cron_runs_it() {
 #[test]
 fn a_pass_that_did_its_job_prints_nothing_also_when_handlers_failed() {
     let env = TestEnv::new();
-    env.run(&["process", "--ndays", "1", "--", "true"]).silent();
+    env.run("process --ndays 1 -- true").silent();
     env.insert(3, MIDNIGHT);
-    env.run_at(
-        MIDNIGHT,
-        &["process", "--ndays", "1", "--", "sh", "-c", "echo out; echo err >&2; exit 1"],
-    )
-    .silent();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "sh", "-c", "exit 75"]).silent();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'echo out; echo err >&2; exit 1'").silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'exit 75'").silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
     assert_eq!(env.count("SUCCESS"), 3);
 }
 
@@ -159,7 +155,7 @@ fn passed(now: i64, set: &dyn Fn(&mut Command)) -> String {
         "UPDATE BACKLOG SET DATE_INSERTED = replace(replace(DATE_INSERTED, 'T', ' '), 'Z', '')",
     );
     let now = format!("@{now}");
-    let mut command = env.command(&["process", "--now", &now, "--ndays", "1", "--", "true"]);
+    let mut command = env.command(&format!("process --now {now} --ndays 1 -- true"));
     command.env_clear().env("BACKLOG_DB", env.db()).env("PATH", "/usr/bin:/bin");
     set(&mut command);
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -251,12 +247,12 @@ fn every_word_of_a_printed_line_reaches_the_handler_through_cron() {
     let got = env.path("got");
     let note = format!("printf '%s\\n' \"$@\" >{0}.new; mv {0}.new {0}", got.display());
     let handler = env.script("handler", &note);
-    let args = [&["crontab", "--db", "test.db", "--progressive", "--", &handler], &words[..]];
-    let printed = env.run(&args.concat()).success().stdout;
+    let quoted = words.each_ref().map(|word| quoted(word)).join(" ");
+    let args = format!("crontab --db test.db --progressive -- {handler} {quoted}");
+    let printed = env.run(&args).success().stdout;
     // Without waiting for the minute.
     let line = printed.lines().last().unwrap().trim_start_matches("*/5 * * * *");
-    let crontab = format!("MAILTO=\"\"\nSHELL=/bin/sh\n@reboot {line}\n");
-    match under_cron(&env, &crontab, &got) {
+    match under_cron(&env, &format!("MAILTO=\"\"\nSHELL=/bin/sh\n@reboot {line}\n"), &got) {
         Ok(()) => {
             let got = std::fs::read_to_string(&got).unwrap();
             assert_eq!(got.lines().collect::<Vec<_>>(), words, "{line}");

@@ -3,7 +3,7 @@
 
 use std::process::Child;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, sh, wait_until};
 
 /// When the slot of record 7 comes: twenty minutes past each hour, for one of its age.
 const SLOT: i64 = MIDNIGHT + 20 * MINUTE;
@@ -19,7 +19,7 @@ fn one_failed_record() -> TestEnv {
 
 /// What a pass by slots tries, all of which fails.
 fn pass(env: &TestEnv, now: i64) -> Vec<String> {
-    env.run_at(now, &["process", "--progressive", "--", &env.noting("exit 1")]).silent();
+    env.run_at(now, &format!("process --progressive -- {}", env.noting("exit 1"))).silent();
     env.handled()
 }
 
@@ -30,9 +30,8 @@ fn passes_to_the_next_slot(env: &TestEnv) -> Vec<String> {
 
 /// Kills the pass that runs it, and waits until its claim is free.
 fn killed_at(env: &TestEnv, now: i64, handler: &str) {
-    env.run_at(now, &["process", "--progressive", "--", handler]);
-    let look = ["archive", "7", "--dry-run"];
-    wait_until("the claim is free", || env.run(&look).exit == Some(0));
+    env.run_at(now, &format!("process --progressive -- {handler}"));
+    wait_until("the claim is free", || env.run("archive 7 --dry-run").exit == Some(0));
 }
 
 /// A pass of another line that is at the record, until it is let go and fails.
@@ -40,7 +39,7 @@ fn held(env: &TestEnv) -> (Pausing, Child) {
     let pausing = env.pausing();
     let now = format!("@{SLOT}");
     let script = format!("{}; exit 1", pausing.script);
-    let child = env.spawn(&["process", "--ndays", "9", "--now", &now, "--", "sh", "-c", &script]);
+    let child = env.spawn(&format!("process --ndays 9 --now {now} -- {}", sh(&script)));
     pausing.wait_for_begin();
     (pausing, child)
 }
@@ -50,7 +49,7 @@ fn a_record_that_is_held_when_its_slot_comes_is_tried_by_the_next_pass() {
     let env = one_failed_record();
     let (pausing, mut holder) = held(&env);
     assert_eq!(pass(&env, SLOT), [""; 0]);
-    let explained = env.run_at(SLOT, &["explain", "7", "--progressive"]).success();
+    let explained = env.run_at(SLOT, "explain 7 --progressive").success();
     assert!(explained.stdout.contains("due"), "{explained:?}");
     pausing.let_go();
     assert!(holder.wait().unwrap().success());
@@ -64,7 +63,7 @@ fn a_drain_waits_for_a_record_that_is_held_when_its_slot_comes() {
     let (pausing, mut holder) = held(&env);
     let now = format!("@{SLOT}");
     let handler = env.noting("exit 1");
-    let words = ["process", "--progressive", "--drain", "-vv", "--now", &now, "--", &handler];
+    let words = format!("process --progressive --drain -vv --now {now} -- {handler}");
     let mut drain = env.spawn_logging(&words);
     env.logs("record 7 is in the hands of another pass");
     pausing.let_go();
@@ -101,7 +100,7 @@ fn a_record_that_kills_every_pass_is_tried_three_times_for_a_slot_and_holds_up_n
 /// Ten passes. Others with these clocks come after the first `before`. Returns what these tried, and
 /// what each of the later ones did.
 fn tried_after_a_jump(
-    mode: &[&str],
+    mode: &str,
     every: i64,
     before: i64,
     clocks: &[i64],
@@ -113,7 +112,7 @@ fn tried_after_a_jump(
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("exit 1");
     let pass = |now| {
-        env.run_at(now, &[&["process"], mode, &["--", &handler]].concat()).success();
+        env.run_at(now, &format!("process {mode} -- {handler}")).success();
         let mut handled = env.handled();
         handled.sort();
         handled
@@ -130,10 +129,9 @@ fn tried_after_a_jump(
 fn passes_with_a_wrong_clock_change_nothing_for_those_with_the_right_one() {
     const BOOT: i64 = 100;
     const LATE: i64 = 4_000_000_000;
-    for (mode, every) in [
-        (&["--progressive"][..], 5 * MINUTE),
-        (&["--policy", "constant:delay=4m", "--by-age"], MINUTE),
-    ] {
+    for (mode, every) in
+        [("--progressive", 5 * MINUTE), ("--policy constant:delay=4m --by-age", MINUTE)]
+    {
         let (_, usual) = tried_after_a_jump(mode, every, 5, &[]);
         assert!(usual.iter().filter(|tried| !tried.is_empty()).count() > 3, "{usual:?}");
         for clocks in
@@ -160,15 +158,15 @@ fn passes_with_a_wrong_clock_change_nothing_for_those_with_the_right_one() {
 fn status_says_that_the_clock_of_the_last_pass_was_behind() {
     let env = one_failed_record();
     pass(&env, 100);
-    let status = env.run_at(SLOT, &["status"]).success().stdout;
+    let status = env.run_at(SLOT, "status").success().stdout;
     let says = "last pass 1970-01-01T00:01:40Z, 20778 d ago, when the clock was behind";
     assert!(status.contains(says), "{status}");
     assert_eq!(pass(&env, SLOT), ["7"]);
-    let status = env.run_at(SLOT, &["status"]).success().stdout;
+    let status = env.run_at(SLOT, "status").success().stdout;
     assert!(!status.contains("behind"), "{status}");
     // Nor is it behind one whose clock was ahead.
     pass(&env, 4_000_000_000);
     pass(&env, SLOT + 5 * MINUTE);
-    let status = env.run_at(SLOT + 5 * MINUTE, &["status"]).success().stdout;
+    let status = env.run_at(SLOT + 5 * MINUTE, "status").success().stdout;
     assert!(!status.contains("behind"), "{status}");
 }

@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv, quoted, skipped};
 
 /// A table whose dates are numbers of this kind, with two records of a minute ago.
 fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {
@@ -16,9 +16,9 @@ fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {
     ))
 }
 
-fn pass(env: &TestEnv, now: i64, options: &[&str], end: &str) -> Ran {
+fn pass(env: &TestEnv, now: i64, options: &str, end: &str) -> Ran {
     let handler = env.noting(end);
-    env.run_at(now, &[&["process"], options, &["--", &handler]].concat())
+    env.run_at(now, &format!("process {options} -- {handler}"))
 }
 
 /// Each format that has to be named, the type of its column, and an instant in it.
@@ -43,13 +43,12 @@ fn dates_that_look_like_those_of_other_years_are_refused_until_their_format_is_n
             "name their format, date_inserted = { column = \"DATE_INSERTED\", format = \"...\" }, one of \
              ticks, filetime, apple",
         ];
-        let options = ["--fibonacci", "--max-age", "30d"];
-        pass(&env, MIDNIGHT, &options, "exit 1").fails(1, &why);
-        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--dry-run"]).fails(1, &why);
-        let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]);
+        pass(&env, MIDNIGHT, "--fibonacci --max-age 30d", "exit 1").fails(1, &why);
+        env.run_at(MIDNIGHT, "process --fibonacci --dry-run").fails(1, &why);
+        let checked = env.run_at(MIDNIGHT, "check --fibonacci -- true");
         assert!(why.iter().all(|part| checked.stdout.contains(part)), "{checked:?}");
         assert_eq!(env.statuses(), "1|NEW\n2|NEW");
-        let options = ["--fibonacci", "--max-age", "30d", "--set", &named];
+        let options = format!("--fibonacci --max-age 30d --set {}", quoted(&named));
         pass(&env, MIDNIGHT, &options, "exit 1").silent();
         let failed = env
             .query("SELECT DISTINCT STATUS, FAILURES, LAST_FAILURE - DATE_INSERTED FROM BACKLOG");
@@ -74,16 +73,15 @@ fn a_last_failure_has_a_format_of_its_own() {
     env.sql(&format!(
         "ALTER TABLE BACKLOG ADD COLUMN TRIED BIGINT; UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, TRIED = {failed}"
     ));
-    let options = ["--fibonacci", "--set", "last_failure=TRIED"];
     let why = [
         "column TRIED of table BACKLOG holds ",
         "last_failure = { column = \"TRIED\", format = \"...\" }",
     ];
-    pass(&env, MIDNIGHT, &options, "").fails(1, &why);
-    let options = ["--fibonacci", "--set", "last_failure={column=\"TRIED\", format=\"ticks\"}"];
-    pass(&env, MIDNIGHT + 59, &options, "").silent();
+    pass(&env, MIDNIGHT, "--fibonacci --set last_failure=TRIED", "").fails(1, &why);
+    let options = r#"--fibonacci --set 'last_failure={column="TRIED", format="ticks"}'"#;
+    pass(&env, MIDNIGHT + 59, options, "").silent();
     assert_eq!(env.handled(), [""; 0]);
-    pass(&env, MIDNIGHT + 60, &options, "exit 1").silent();
+    pass(&env, MIDNIGHT + 60, options, "exit 1").silent();
     assert_eq!(env.handled(), ["2", "1"]);
     let tried = format!("2|{}", ticks(MIDNIGHT + 60));
     assert_eq!(env.query("SELECT DISTINCT FAILURES, TRIED FROM BACKLOG"), tried);
@@ -93,13 +91,12 @@ fn a_last_failure_has_a_format_of_its_own() {
 fn old_dates_are_right_where_their_format_is_named_or_one_is_recent() {
     let old = |_| "1353456000".into();
     let env = jobs("INTEGER", old);
-    pass(&env, MIDNIGHT, &["--fibonacci"], "")
-        .fails(1, &["which as epoch is 2012-11-21T00:00:00Z"]);
-    pass(&env, MIDNIGHT, &["--fibonacci", "--set", "date_inserted.format=epoch"], "").silent();
+    pass(&env, MIDNIGHT, "--fibonacci", "").fails(1, &["which as epoch is 2012-11-21T00:00:00Z"]);
+    pass(&env, MIDNIGHT, "--fibonacci --set date_inserted.format=epoch", "").silent();
     assert_eq!(env.handled(), ["2", "1"]);
     let env = jobs("INTEGER", old);
     env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({MIDNIGHT})"));
-    pass(&env, MIDNIGHT, &["--fibonacci"], "").silent();
+    pass(&env, MIDNIGHT, "--fibonacci", "").silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
 }
 
@@ -108,11 +105,11 @@ fn any_blank_between_day_and_clock_is_one() {
     for blank in ['\u{a0}', '\u{202f}', '\u{2009}', '\u{3000}', '\u{85}', '\u{1680}', '\t'] {
         let env = jobs("TEXT", |_| format!("'2026-11-20{blank}23:59:00'"));
         for command in ["status", "list", "check", "failures"] {
-            let ran = env.run_at(MIDNIGHT, &[command]);
+            let ran = env.run_at(MIDNIGHT, command);
             assert!(ran.exit.is_some_and(|exit| exit < 2), "{command} {blank:?} {ran:?}");
         }
-        assert_ne!(env.run(&["adopt", "--table", "BACKLOG"]).exit, Some(101));
-        pass(&env, MIDNIGHT, &["--ndays", "1"], "").silent();
+        assert_ne!(env.run("adopt --table BACKLOG").exit, Some(101));
+        pass(&env, MIDNIGHT, "--ndays 1", "").silent();
         assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS", "{blank:?}");
     }
 }
@@ -126,18 +123,16 @@ fn iso_8601_is_read_in_its_basic_form_with_a_comma_and_to_the_end_of_the_day() {
         "2026-11-20T24:00:00Z",
         "2026-11-20T23:59:00Z  ",
     ] {
-        for format in ["", "date_inserted.format=iso"] {
+        for format in ["", "--set date_inserted.format=iso"] {
             let env = jobs("TEXT", |_| format!("'{date}'"));
-            let set = ["--ndays", "1", "--min-ndays", "0", "--set", format];
-            let options = if format.is_empty() { &set[..4] } else { &set[..] };
-            pass(&env, MIDNIGHT, options, "").silent();
+            pass(&env, MIDNIGHT, &format!("--ndays 1 --min-ndays 0 {format}"), "").silent();
             assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS", "{date} {format}");
         }
     }
     let env = jobs("TEXT", |_| "' 2026-11-20T23:59:00Z'".into());
     let unread =
         "2 pending records are not tried, because their DATE_INSERTED cannot be read as a date";
-    pass(&env, MIDNIGHT, &["--ndays", "1", "-v"], "").fails(0, &[unread]);
+    pass(&env, MIDNIGHT, "--ndays 1 -v", "").fails(0, &[unread]);
     assert_eq!(env.handled(), [""; 0], "a date after a blank is none");
 }
 
@@ -145,7 +140,7 @@ fn iso_8601_is_read_in_its_basic_form_with_a_comma_and_to_the_end_of_the_day() {
 fn a_wait_is_a_wait_in_the_hour_that_comes_twice() {
     let zone = "date_inserted={column=\"DATE_INSERTED\", zone=\"Europe/Berlin\"}";
     let options =
-        ["--policy", "constant:delay=30m", "--spread", "0%", "--max-attempts", "20", "--set", zone];
+        format!("--policy constant:delay=30m --spread 0% --max-attempts 20 --set {}", quoted(zone));
     // 02:00 in Berlin on 2026-10-25, for the first and for the second time.
     for (begin, attempts) in [(1_792_886_400, 4), (1_792_890_000, 2)] {
         let env = jobs("TEXT", |_| "'2026-10-24 20:00:00'".into());
@@ -169,12 +164,12 @@ fn years_that_cannot_be_written_are_no_dates_for_any_command() {
                (4, '-infinity'), (5, NULL), (6, '2026-11-20')"
         ));
         let env = TestEnv::on(&database);
-        let status = env.run_at(MIDNIGHT, &["status", "--ndays", "7"]).success().stdout;
+        let status = env.run_at(MIDNIGHT, "status --ndays 7").success().stdout;
         let new = status.lines().find(|line| line.starts_with("NEW")).unwrap();
         let counts: Vec<_> = new.split_whitespace().collect();
         assert_eq!(counts, ["NEW", "1", "0", "0", "0", "0", "0", "0", "5", "6"], "{declared}");
         let unread = "5 pending records are not tried, because their date_inserted cannot be read";
-        pass(&env, MIDNIGHT, &["--ndays", "7", "-v"], "").fails(0, &[unread]);
+        pass(&env, MIDNIGHT, "--ndays 7 -v", "").fails(0, &[unread]);
         assert_eq!(env.handled(), ["6"]);
     }
 }
@@ -182,21 +177,14 @@ fn years_that_cannot_be_written_are_no_dates_for_any_command() {
 #[test]
 fn the_next_attempt_is_in_the_format_of_the_table() {
     let (_, _, ticks, _) = KINDS[0];
-    let due = [
-        "--policy",
-        "constant:delay=30m",
-        "--spread",
-        "0%",
-        "--set",
-        "on_failure={due=\"{next}\"}",
-    ];
-    let named = ["--set", "date_inserted={column=\"DATE_INSERTED\", format=\"ticks\"}"];
+    let due = r#"--policy constant:delay=30m --spread 0% --set 'on_failure={due="{next}"}'"#;
+    let named = r#"--set 'date_inserted={column="DATE_INSERTED", format="ticks"}'"#;
     for declared in ["INTEGER", "NUMERIC", "REAL", "DATETIME", ""] {
         let env = jobs("BIGINT", ticks);
         env.sql(&format!(
             "ALTER TABLE BACKLOG ADD COLUMN due {declared}; ALTER TABLE BACKLOG ADD COLUMN tried {declared}; DELETE FROM BACKLOG WHERE ID = 2"
         ));
-        let options = [&due[..], &named, &["--set", "last_failure=tried"]].concat();
+        let options = format!("{due} {named} --set last_failure=tried");
         pass(&env, MIDNIGHT, &options, "exit 1").silent();
         let expected = format!("{}|{}", ticks(MIDNIGHT), ticks(MIDNIGHT + 30 * MINUTE));
         let written = "SELECT CAST(tried AS INTEGER), CAST(due AS INTEGER) FROM BACKLOG";
@@ -216,8 +204,8 @@ fn the_next_attempt_is_in_the_format_of_the_table() {
         "column due of table BACKLOG holds ",
         "name their format, last_failure = { format = \"...\" }, one of",
     ];
-    pass(&env, MIDNIGHT, &due, "exit 1").fails(1, &says);
-    let options = [&due[..], &["--set", "last_failure={format=\"ticks\"}"]].concat();
+    pass(&env, MIDNIGHT, due, "exit 1").fails(1, &says);
+    let options = format!(r#"{due} --set 'last_failure={{format="ticks"}}'"#);
     pass(&env, MIDNIGHT, &options, "exit 1").silent();
     let expected = ticks(MIDNIGHT + 30 * MINUTE);
     assert_eq!(env.query("SELECT DISTINCT due FROM BACKLOG"), expected);
@@ -228,16 +216,16 @@ fn text_of_digits_is_refused_until_its_format_is_named() {
     let (_, _, apple, _) = KINDS[2];
     let quoted = |at| format!("'{}'", apple(at));
     let env = jobs("TEXT", quoted);
-    pass(&env, MIDNIGHT, &["--fibonacci"], "").fails(1, &["say which dates they are, format = "]);
+    pass(&env, MIDNIGHT, "--fibonacci", "").fails(1, &["say which dates they are, format = "]);
     env.sql(&format!(
         "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = {}",
         quoted(MIDNIGHT)
     ));
-    let named = ["--fibonacci", "--set", "date_inserted.format=apple"];
+    let named = "--fibonacci --set date_inserted.format=apple";
     let says =
         ["name the format of its digits, last_failure = { column = \"LAST_FAILURE\", format = "];
-    pass(&env, MIDNIGHT, &named, "").fails(1, &says);
-    let both = [&named[..], &["--set", "last_failure.format=apple"]].concat();
+    pass(&env, MIDNIGHT, named, "").fails(1, &says);
+    let both = format!("{named} --set last_failure.format=apple");
     pass(&env, MIDNIGHT + 59, &both, "").silent();
     assert_eq!(env.handled(), [""; 0]);
     pass(&env, MIDNIGHT + 60, &both, "").silent();
@@ -255,7 +243,7 @@ fn check_works_on_a_server_whatever_the_type_of_the_last_failure() {
              INSERT INTO backlog VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 0)"
         ));
         let env = TestEnv::on(&database);
-        let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]).stdout;
+        let checked = env.run_at(MIDNIGHT, "check --fibonacci -- true").stdout;
         assert!(!checked.contains("could not read"), "{declared}: {checked}");
     }
 }
@@ -276,7 +264,7 @@ fn a_format_that_is_named_is_written_to_a_column_that_is_still_empty() {
         let env = jobs("TEXT", |_| "'2026-11-20 23:00:00'".into());
         env.sql(&format!("ALTER TABLE BACKLOG ADD COLUMN TRIED {declared}"));
         let named = format!("last_failure={{column=\"TRIED\", format=\"{format}\"}}");
-        let options = ["--fibonacci", "--set", &named];
+        let options = format!("--fibonacci --set {}", quoted(&named));
         for pass_number in 1..3 {
             let now = at + (pass_number - 1) * 3 * MINUTE;
             pass(&env, now, &options, "exit 1").silent();
@@ -293,12 +281,11 @@ fn a_format_that_is_named_is_written_to_a_column_that_is_still_empty() {
 #[test]
 fn a_wrong_format_is_told_from_the_right_one() {
     let env = jobs(KINDS[0].1, KINDS[0].2);
-    let named = ["--fibonacci", "--set", "date_inserted.format=filetime"];
     let says = [
         "holds no date in format filetime, but 639",
         "which as ticks is 2026-11-20T23:59:00Z: name that format",
     ];
-    pass(&env, MIDNIGHT, &named, "").fails(1, &says);
+    pass(&env, MIDNIGHT, "--fibonacci --set date_inserted.format=filetime", "").fails(1, &says);
 }
 
 #[test]
@@ -310,13 +297,13 @@ fn a_text_in_a_column_of_another_type_is_due_at_every_age() {
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED {declared});
              INSERT INTO BACKLOG (DATE_INSERTED) VALUES {values}"
         ));
-        for options in [&["--ndays", "30"][..], &["--min-ndays", "1", "--ndays", "30"]] {
+        for options in ["--ndays 30", "--min-ndays 1 --ndays 30"] {
             pass(&env, MIDNIGHT, options, "exit 1").silent();
             assert_eq!(env.handled().len(), 3, "{declared}: {options:?}");
         }
         // A record of two days is tried once an hour.
         for minute in (0..60).step_by(5) {
-            pass(&env, MIDNIGHT + minute * MINUTE, &["--progressive"], "exit 1").silent();
+            pass(&env, MIDNIGHT + minute * MINUTE, "--progressive", "exit 1").silent();
         }
         let tried = env.handled().len();
         assert_eq!(tried, 3, "{declared}");

@@ -435,8 +435,7 @@ fn every_example_of_the_help_works() {
             let example = reader.here(&example);
             // Nothing hangs here.
             let is_in_vain = if name == "stop" { " || true" } else { "" };
-            let script = format!("{made}{needs}{state}{example}{is_in_vain}");
-            let ran = reader.sh(&script).success();
+            let ran = reader.sh(&format!("{made}{needs}{state}{example}{is_in_vain}")).success();
             // That is a report beside a file.
             let is_report = name == "adopt" && ran.stderr.contains("\nnext:\n");
             assert!(ran.stderr.is_empty() || is_report, "{example}: {ran:?}");

@@ -3,7 +3,7 @@
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, skipped};
 
 /// A table on one of the engines.
 struct Subject {
@@ -74,7 +74,7 @@ const SHOWN: &str =
 fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
     on_both(RUN_AT, MAPPING, |it| {
         let handler = it.env.noting("[ $BACKLOG_ID = 4 ] || exit 1");
-        let process = ["process", "--queue", "jobs", "--", &handler];
+        let process = format!("process --queue jobs -- {handler}");
         it.env.run_at(MIDNIGHT, &process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         // Without a column of the last failure, and what succeeds keeps its instant.
@@ -97,9 +97,9 @@ fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
         it.sql("UPDATE jobs SET run_at = '2026-11-21T00:02:30Z' WHERE id = 1");
         it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
         assert_eq!(it.env.handled(), ["1"]);
-        let explained = it.env.run_at(MIDNIGHT + 3 * MINUTE, &["explain", "--queue", "jobs", "2"]);
+        let explained = it.env.run_at(MIDNIGHT + 3 * MINUTE, "explain --queue jobs 2");
         assert!(explained.stdout.contains("00:04"), "{explained:?}");
-        it.env.run_at(MIDNIGHT + 3 * MINUTE, &["retry", "--queue", "jobs", "2"]).success();
+        it.env.run_at(MIDNIGHT + 3 * MINUTE, "retry --queue jobs 2").success();
         assert_eq!(it.query(SHOWN).lines().nth(1), Some("2|new|3|00:03"));
         it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
         assert_eq!(it.env.handled(), ["2"]);
@@ -111,18 +111,18 @@ fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
     let config = format!("{MAPPING}\nwhere = \"(run_at IS NULL OR run_at <= {{clock}})\"\n");
     on_both(RUN_AT, &config, |it| {
         let handler = it.env.noting("exit 1");
-        let process = ["process", "--queue", "jobs", "--", &handler];
+        let process = format!("process --queue jobs -- {handler}");
         // By the machine's own clock, as the condition has it.
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
-        let status = it.env.run(&["status", "--queue", "jobs", "--json"]).success();
+        let status = it.env.run("status --queue jobs --json").success();
         assert!(status.stdout.contains(r#""ERROR":{"total":3"#), "{status:?}");
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), [""; 0]);
-        it.env.run(&["retry", "--queue", "jobs", "2"]).success();
-        it.env.run(&["retry", "--queue", "jobs", "--all"]).success();
+        it.env.run("retry --queue jobs 2").success();
+        it.env.run("retry --queue jobs --all").success();
         assert_eq!(it.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
-        let shown = it.env.run(&["explain", "--queue", "jobs", "3"]).success();
+        let shown = it.env.run("explain --queue jobs 3").success();
         assert!(shown.stdout.contains("2999"), "{shown:?}");
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
@@ -133,9 +133,8 @@ fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
 fn a_record_that_kills_its_pass_waits_as_if_it_had_failed() {
     on_both(RUN_AT, MAPPING, |it| {
         let killer = it.env.script("killer", "kill -9 $PPID");
-        let ran = it
-            .env
-            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--max-records", "1", "--", &killer]);
+        let ran =
+            it.env.run_at(MIDNIGHT, &format!("process --queue jobs --max-records 1 -- {killer}"));
         assert_eq!(ran.exit, None, "{ran:?}");
         assert_eq!(it.query(SHOWN).lines().last(), Some("4|failed|1|00:01"));
     });
@@ -146,7 +145,7 @@ fn by_slots_the_next_one_is_written_until_there_is_none() {
     let config = MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\"");
     on_both(RUN_AT, &config, |it| {
         let handler = it.env.noting("exit 1");
-        let process = ["process", "--queue", "jobs", "--", &handler];
+        let process = format!("process --queue jobs -- {handler}");
         it.env.run_at(MIDNIGHT, &process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         // Inserted at ten o'clock the day before, the records have slots in each hour of the day.
@@ -166,7 +165,7 @@ fn by_slots_the_next_one_is_written_until_there_is_none() {
 fn a_schedule_that_does_not_know_the_next_attempt_is_refused() {
     let config = MAPPING.replace("fibonacci = true", "ndays = 7");
     on_both(RUN_AT, &config, |it| {
-        let ran = it.env.run(&["process", "--queue", "jobs", "--", "/bin/true"]);
+        let ran = it.env.run("process --queue jobs -- /bin/true");
         ran.fails(
             2,
             &["on_failure sets run_at to {next}", "--policy, --fibonacci or --progressive"],
@@ -194,31 +193,25 @@ fn archived_rows_without_a_status_are_told_and_brought_back() {
     on_both(schema, config, |it| {
         let all = "SELECT id, attempts, failed_at IS NULL, locked_at IS NULL, created_at IS NULL FROM jobs ORDER BY id";
         let before = it.query(all);
-        it.env.run(&["archive", "--queue", "jobs", "1"]).success();
+        it.env.run("archive --queue jobs 1").success();
         assert_ne!(it.query(all), before);
-        let list = it.env.run(&["list", "--queue", "jobs", "--status", "ARCHIVED"]).success();
+        let list = it.env.run("list --queue jobs --status ARCHIVED").success();
         assert!(list.stdout.contains("\n1 ") && list.stdout.contains("\n3 "), "{list:?}");
         assert!(!list.stdout.contains("\n2 ") && !list.stdout.contains("\n4 "), "{list:?}");
-        let status = it.env.run(&["status", "--queue", "jobs", "--json"]).success();
+        let status = it.env.run("status --queue jobs --json").success();
         assert!(status.stdout.contains(r#""ARCHIVED":{"total":2"#), "{status:?}");
-        it.env.run(&["restore", "--queue", "jobs", "1"]).success();
+        it.env.run("restore --queue jobs 1").success();
         assert_eq!(it.query(all), before);
-        it.env.run(&["restore", "--queue", "jobs", "--all"]).success();
+        it.env.run("restore --queue jobs --all").success();
         assert_eq!(it.query("SELECT attempts FROM jobs WHERE id = 3 AND failed_at IS NULL"), "0");
         // What is another's stays so.
-        assert!(
-            it.env
-                .run(&["restore", "--queue", "jobs", "4"])
-                .success()
-                .stdout
-                .contains("not pending")
-        );
+        assert!(it.env.run("restore --queue jobs 4").success().stdout.contains("not pending"));
         let config = it.env.path("backlog.toml");
         let in_vain =
             std::fs::read_to_string(&config).unwrap().replace("on_restore", "# on_restore");
         std::fs::write(&config, in_vain).unwrap();
-        it.env.run(&["archive", "--queue", "jobs", "1"]).success();
-        it.env.run(&["restore", "--queue", "jobs", "1"]).fails(1, &[]);
+        it.env.run("archive --queue jobs 1").success();
+        it.env.run("restore --queue jobs 1").fails(1, &[]);
         assert_eq!(it.query("SELECT count(*) FROM jobs WHERE failed_at IS NULL"), "3");
     });
 }
@@ -230,10 +223,9 @@ fn each_record_may_have_a_maximum_of_its_own() {
         INSERT INTO jobs VALUES (1, 'NEW', 0, 1, '2026-11-20T10:00:00Z'), (2, 'ERROR', 1, 3, '2026-11-20T10:00:00Z'),
           (3, 'ERROR', 2, 3, '2026-11-20T10:00:00Z'), (4, 'ERROR', 99, NULL, '2026-11-20T10:00:00Z'), (5, 'ERROR', 99, 0, '2026-11-20T10:00:00Z'),
           (6, 'ERROR', 3, 3, '2026-11-20T10:00:00Z')";
-    let config = "max_attempts = { column = \"max_attempts\" }\nprogressive = true\n";
-    on_both(schema, config, |it| {
+    on_both(schema, "max_attempts = { column = \"max_attempts\" }\nprogressive = true\n", |it| {
         let handler = it.env.noting("echo $BACKLOG_MAX_ATTEMPTS; exit 1");
-        let process = ["process", "--queue", "jobs", "--drain", "--", &handler];
+        let process = format!("process --queue jobs --drain -- {handler}");
         let ran = it.env.run_at(MIDNIGHT + HOUR, &process);
         ran.fails(
             1,
@@ -241,13 +233,12 @@ fn each_record_may_have_a_maximum_of_its_own() {
         );
         let status = "SELECT id, status FROM jobs WHERE id IN (1, 3, 4, 5, 6) ORDER BY id";
         assert_eq!(it.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
-        let explained = it.env.run(&["explain", "--queue", "jobs", "2"]).success().stdout;
+        let explained = it.env.run("explain --queue jobs 2").success().stdout;
         assert!(explained.contains("of 3 attempts"), "{explained}");
         // What is typed counts before the column.
-        let typed = ["process", "--queue", "jobs", "--max-attempts", "9", "--dry-run"];
-        it.env.run_at(MIDNIGHT + HOUR, &typed).success();
-        let none = ["explain", "--queue", "jobs", "--max-attempts", "9", "2"];
-        assert!(it.env.run(&none).success().stdout.contains("of 9 attempts"));
+        it.env.run_at(MIDNIGHT + HOUR, "process --queue jobs --max-attempts 9 --dry-run").success();
+        let none = "explain --queue jobs --max-attempts 9 2";
+        assert!(it.env.run(none).success().stdout.contains("of 9 attempts"));
     });
 }
 
@@ -261,7 +252,7 @@ fn a_counter_of_attempts_counts_the_one_that_succeeds() {
             format!("failures = {{ column = \"attempts\", counts = \"{counts}\" }}\nndays = 7");
         on_both(schema, &config, |it| {
             let handler = it.env.script("handler", "[ $BACKLOG_ID != 3 ]");
-            it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+            it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
             assert_eq!(it.query("SELECT id, attempts FROM jobs ORDER BY id"), after);
         });
     }
@@ -276,12 +267,12 @@ fn null_may_be_a_status() {
     let config = "status = { column = \"status\", new = \"{null}\", error = \"error\", success = \"ok\", archived = \"dead\" }\nndays = 7";
     on_both(schema, config, |it| {
         let handler = it.env.noting("[ $BACKLOG_ID != 4 ]");
-        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         let all = "SELECT id, coalesce(status, '-') FROM jobs ORDER BY id";
         assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|error\n5|null");
-        it.env.run(&["archive", "--queue", "jobs", "4"]).success();
-        it.env.run(&["restore", "--queue", "jobs", "4"]).success();
+        it.env.run("archive --queue jobs 4").success();
+        it.env.run("restore --queue jobs 4").success();
         assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|-\n5|null");
     });
 }
@@ -296,24 +287,23 @@ fn an_insertion_date_may_be_an_expression() {
     on_both(schema, config, |it| {
         let handler = it.env.noting("cat >> rows; exit 1");
         let now = MIDNIGHT + 12 * HOUR;
-        let ran =
-            it.env.run_at(now, &["process", "-v", "--queue", "jobs", "--", &handler]).success();
+        let ran = it.env.run_at(now, &format!("process -v --queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["2", "1"]);
         assert!(ran.stderr.contains("1 pending record is not tried"), "{ran:?}");
         // The handler gets the row as it is.
         let rows = std::fs::read_to_string(it.env.path("rows")).unwrap();
         assert!(rows.lines().all(|row| row.matches(':').count() == 6), "{rows}");
-        let list = it.env.run_at(now, &["list", "--queue", "jobs"]).success().stdout;
+        let list = it.env.run_at(now, "list --queue jobs").success().stdout;
         assert!(
             list.contains("2026-11-21T10:00:00Z") && list.contains("2026-10-20T10:00:00Z"),
             "{list}"
         );
-        let typed = ["explain", "--queue", "jobs", "2"];
-        assert!(it.env.run_at(now, &typed).success().stdout.contains("inserted 2026-11-21"));
-        it.env.run(&["check", "--queue", "jobs"]);
-        let wrong = ["list", "--queue", "jobs", "--set", "date_inserted.sql=nosuch || clock"];
-        it.env.run(&wrong).fails(1, &["date_inserted.sql", "nosuch"]);
-        it.env.run(&["add", "--queue", "jobs", "{}"]).fails(1, &["expression"]);
+        let typed = "explain --queue jobs 2";
+        assert!(it.env.run_at(now, typed).success().stdout.contains("inserted 2026-11-21"));
+        it.env.run("check --queue jobs");
+        let wrong = "list --queue jobs --set 'date_inserted.sql=nosuch || clock'";
+        it.env.run(wrong).fails(1, &["date_inserted.sql", "nosuch"]);
+        it.env.run("add --queue jobs {}").fails(1, &["expression"]);
     });
 }
 
@@ -325,14 +315,14 @@ fn records_without_a_date_go_by_count_in_the_order_of_their_ids() {
     on_both(schema, "date_inserted = false\nfibonacci = true\n", |it| {
         let handler = it.env.noting("exit 1");
         it.env
-            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--max-records", "1", "--", &handler])
+            .run_at(MIDNIGHT, &format!("process --queue jobs --max-records 1 -- {handler}"))
             .success();
-        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["1", "3", "2"]);
-        it.env.run(&["list", "--queue", "jobs"]).success();
-        it.env.run(&["status", "--queue", "jobs"]).success();
-        let by_age = ["process", "--queue", "jobs", "--ndays", "3", "--", "/bin/true"];
-        it.env.run(&by_age).fails(2, &["no record has an age", "--fibonacci"]);
+        it.env.run("list --queue jobs").success();
+        it.env.run("status --queue jobs").success();
+        let by_age = "process --queue jobs --ndays 3 -- /bin/true";
+        it.env.run(by_age).fails(2, &["no record has an age", "--fibonacci"]);
     });
 }
 
@@ -343,7 +333,7 @@ fn an_error_is_cut_to_its_limit() {
         INSERT INTO jobs VALUES (1, 'NEW', NULL, '2026-11-20T10:00:00Z')";
     on_both(schema, "last_error = { column = \"error\", max = 11 }\nndays = 7", |it| {
         let handler = it.env.script("handler", "echo a very long story of a failure >&2; exit 1");
-        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
         assert_eq!(it.query("SELECT error FROM jobs"), "a very long");
     });
 }
@@ -352,7 +342,7 @@ fn an_error_is_cut_to_its_limit() {
 fn tries(it: &Subject, minutes: &[i64]) -> usize {
     let handler = it.env.noting("exit 1");
     for minute in minutes {
-        it.env.run_at(MIDNIGHT + minute * MINUTE, &["process", "--queue", "jobs", "--", &handler]);
+        it.env.run_at(MIDNIGHT + minute * MINUTE, &format!("process --queue jobs -- {handler}"));
     }
     it.env.handled().len()
 }
@@ -384,16 +374,19 @@ fn a_column_of_days_is_no_due_column_and_an_empty_one_gets_seconds() {
     let env = TestEnv::on(&database);
     let config = format!("[queue.jobs]\ntable = \"jobs\"\nwhere = \"done_at IS NULL\"\n{OF_ONE}");
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let ran = env.run(&["process", "--queue", "jobs", "--", "/bin/true"]);
+    let ran = env.run("process --queue jobs -- /bin/true");
     ran.fails(1, &["column run_at of table jobs cannot say what is due: it is date"]);
 }
 
 #[test]
 fn a_condition_with_a_lower_bound_on_the_due_column_still_has_its_records() {
-    let condition = "where = \"run_at >= '2026-11-01' AND done_at IS NULL\"";
-    on_both(ONE, &format!("{OF_ONE}{condition}"), |it| {
-        assert_eq!(tries(it, &[0, 1, 60]), 2);
-    });
+    on_both(
+        ONE,
+        &format!("{OF_ONE}where = \"run_at >= '2026-11-01' AND done_at IS NULL\""),
+        |it| {
+            assert_eq!(tries(it, &[0, 1, 60]), 2);
+        },
+    );
 }
 
 #[test]
@@ -407,14 +400,14 @@ fn what_stands_for_no_date_is_due_and_what_is_none_is_named() {
                (4, '-0001-11-30 00:00:00', '2026-11-20T10:00:00Z'), (5, '20.11.2026 10:00', '2026-11-20T10:00:00Z')",
         );
             assert_eq!(tries(it, &[0]), 4);
-            let checked = it.env.run(&["check", "--queue", "jobs"]);
+            let checked = it.env.run("check --queue jobs");
             assert!(
                 checked
                     .stdout
                     .contains("1 pending record never due, because that is no date: 5 with"),
                 "{checked:?}"
             );
-            let explained = it.env.run(&["explain", "--queue", "jobs", "5"]).success().stdout;
+            let explained = it.env.run("explain --queue jobs 5").success().stdout;
             let why = "not tried: its due column holds no date; `backlog check` shows it\n";
             assert!(explained.contains(why) && !explained.contains("2286"), "{explained}");
         },
@@ -439,13 +432,13 @@ fn a_wait_over_the_end_of_summer_time_is_not_cut_short() {
     let handler = env.noting("exit 1");
     for minute in 0..5 {
         let at = format!("2026-10-25T01:0{minute}:00Z");
-        env.run(&["process", "--now", &at, "--queue", "jobs", "--", &handler]).success();
+        env.run(&format!("process --now {at} --queue jobs -- {handler}")).success();
     }
     assert_eq!(env.handled().len(), 0, "inserted later");
     env.sql("UPDATE jobs SET created_at = '2026-10-20 10:00:00', run_at = '2026-10-20 10:00:00'");
     for minute in 0..5 {
         let at = format!("2026-10-25T01:0{minute}:00Z");
-        env.run(&["process", "--now", &at, "--queue", "jobs", "--", &handler]).success();
+        env.run(&format!("process --now {at} --queue jobs -- {handler}")).success();
     }
     assert_eq!(env.handled().len(), 1);
 }
@@ -465,7 +458,7 @@ fn what_is_done_is_not_archived_whatever_a_condition_says() {
     on_both(schema, config, |it| {
         assert!(
             it.env
-                .run(&["restore", "--queue", "jobs", "--all"])
+                .run("restore --queue jobs --all")
                 .success()
                 .stdout
                 .contains("restored 1 record\n")
@@ -490,7 +483,7 @@ fn without_a_date_another_row_with_the_same_id_is_left_alone() {
         "successor",
         &format!("sqlite3 {db} \"DELETE FROM jobs; INSERT INTO jobs (body) VALUES ('second')\""),
     );
-    env.run(&["process", "--queue", "jobs", "--", &handler]);
+    env.run(&format!("process --queue jobs -- {handler}"));
     assert_eq!(env.query("SELECT id, body FROM jobs"), "1|second");
 }
 
@@ -499,17 +492,11 @@ fn a_record_that_the_application_put_off_is_made_due_by_its_name_only() {
     on_both(RUN_AT, MAPPING, |it| {
         let at = MIDNIGHT + HOUR;
         assert!(
-            it.env
-                .run_at(at, &["retry", "--queue", "jobs", "--all"])
-                .success()
-                .stdout
-                .contains("made due 0")
+            it.env.run_at(at, "retry --queue jobs --all").success().stdout.contains("made due 0")
         );
-        it.env.run_at(at, &["retry", "--queue", "jobs", "3"]).success();
+        it.env.run_at(at, "retry --queue jobs 3").success();
         assert_eq!(it.query(SHOWN).lines().nth(2), Some("3|new|0|01:00"));
-        assert!(
-            it.env.run_at(at, &["retry", "--queue", "jobs", "2"]).stdout.contains("is due already")
-        );
+        assert!(it.env.run_at(at, "retry --queue jobs 2").stdout.contains("is due already"));
     });
 }
 
@@ -520,7 +507,7 @@ fn a_comment_in_an_expression_ends_there() {
         INSERT INTO jobs VALUES (1, 'NEW', '2026-11-20T10:00:00Z')";
     on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |it| {
         let handler = it.env.noting("exit 0");
-        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["1"]);
     });
 }
@@ -545,18 +532,14 @@ fn a_success_without_a_status_column_is_counted_as_one() {
     "#;
     on_both(schema, config, |it| {
         let handler = it.env.script("handler", "[ $BACKLOG_ID = 1 ]");
-        it.env
-            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--ndays", "1", "--", &handler])
-            .silent();
+        it.env.run_at(MIDNIGHT, &format!("process --queue jobs --ndays 1 -- {handler}")).silent();
         // 3 is of another queue, and 4 holds what no success writes.
-        let status = it.env.run_at(MIDNIGHT, &["status", "--queue", "jobs"]).success().stdout;
+        let status = it.env.run_at(MIDNIGHT, "status --queue jobs").success().stdout;
         let totals = ["SUCCESS", "ERROR", "not pending"].map(|name| total(&status, name));
         assert_eq!(totals, [1, 1, 2], "{status}");
-        let listed =
-            it.env.run(&["list", "--queue", "jobs", "--status", "SUCCESS"]).success().stdout;
+        let listed = it.env.run("list --queue jobs --status SUCCESS").success().stdout;
         assert!(listed.lines().count() == 2 && listed.contains("\n1 "), "{listed}");
-        let explained =
-            it.env.run_at(MIDNIGHT, &["explain", "--queue", "jobs", "--ndays", "1", "1"]);
+        let explained = it.env.run_at(MIDNIGHT, "explain --queue jobs --ndays 1 1");
         let explained = explained.success().stdout;
         assert!(
             explained.contains(
@@ -566,7 +549,8 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         );
         // An archived record might hold the same, unless `where_archived` tells.
         let archives = "on_archive={done_at=\"{now}\",result=\"ok\"}";
-        let status = it.env.run(&["status", "--queue", "jobs", "--set", archives]).success().stdout;
+        let status =
+            it.env.run(&format!("status --queue jobs --set {}", quoted(archives))).success().stdout;
         assert_eq!(["SUCCESS", "not pending"].map(|name| total(&status, name)), [0, 3], "{status}");
     });
 }

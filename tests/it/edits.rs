@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, skipped};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, quoted, sh, skipped};
 
 /// One record of each status, with two failures.
 fn env() -> TestEnv {
@@ -24,7 +24,7 @@ fn rows(env: &TestEnv) -> String {
 #[test]
 fn pending_records_can_be_archived() {
     let env = env();
-    let ran = env.run(&["archive", "1", "2", "3", "4"]).success();
+    let ran = env.run("archive 1 2 3 4").success();
     assert_eq!(
         ran.stdout,
         "3: is SUCCESS; left unchanged\n4: is ARCHIVED; left unchanged\narchived 2 records\n"
@@ -39,15 +39,8 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, DATE_INSERTED TEXT, DONE TEXT);
          INSERT INTO BACKLOG VALUES (1, '2026-11-20T23:00:00Z', NULL)",
     );
-    let mapping = [
-        "--set",
-        "status=false",
-        "--where",
-        "DONE IS NULL",
-        "--set",
-        "on_success={DONE=\"{now}\"}",
-    ];
-    let checked = outbox.run(&[&["check"], &mapping[..]].concat()).stdout;
+    let mapping = r#"--set status=false --where 'DONE IS NULL' --set 'on_success={DONE="{now}"}'"#;
+    let checked = outbox.run(&format!("check {mapping}")).stdout;
     for (command, why) in [
         (
             "retry",
@@ -70,10 +63,10 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
             checked.contains(&format!("\nwarning  {command:<10}  {why}\n")),
             "{command}: {checked}"
         );
-        let ran = outbox.run(&[&[command, "1"], &mapping[..]].concat());
+        let ran = outbox.run(&format!("{command} 1 {mapping}"));
         ran.fails(1, &[&format!("backlog: {why}\n")]);
     }
-    let checked = env().run(&["check"]).stdout;
+    let checked = env().run("check").stdout;
     for command in ["retry", "archive", "restore", "pause"] {
         assert!(!checked.contains(&format!("warning  {command}")), "{checked}");
     }
@@ -83,23 +76,23 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
     let database = cluster.database();
     database.sql(include_str!("../../schema.postgres.sql"));
     let server = TestEnv::on(&database);
-    let checked = server.run(&["check"]).stdout;
+    let checked = server.run("check").stdout;
     assert!(
         checked.contains("\nwarning  pause       with a server, a pause is stored in"),
         "{checked}"
     );
-    let checked = server.run(&["check", "--state-dir", "state"]).stdout;
+    let checked = server.run("check --state-dir state").stdout;
     assert!(!checked.contains("warning  pause"), "{checked}");
 }
 
 #[test]
 fn archived_records_can_be_restored_and_twice_changes_nothing() {
     let env = env();
-    let ran = env.run(&["restore", "2", "4"]).success();
+    let ran = env.run("restore 2 4").success();
     assert_eq!(ran.stdout, "2: is ERROR; left unchanged\nrestored 1 record\n");
     assert!(rows(&env).ends_with("4|NEW|0||no route to host"), "{}", rows(&env));
     let before = rows(&env);
-    let again = env.run(&["restore", "4"]).success();
+    let again = env.run("restore 4").success();
     assert_eq!(again.stdout, "4: is NEW; left unchanged\nrestored 0 records\n");
     assert_eq!(rows(&env), before);
 }
@@ -112,27 +105,27 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
         "UPDATE BACKLOG SET STATUS = 'ARCHIVED', LAST_ERROR = CASE WHEN ID % 4 = 0
            THEN 'timeout' ELSE 'refused' END WHERE ID > 10",
     );
-    let condition = ["restore", "--all", "--where", "LAST_ERROR = 'timeout' OR 0 -- all"];
-    let ran = env.run(&[&condition[..], &["--dry-run"]].concat()).success();
+    let condition = r#"restore --all --where "LAST_ERROR = 'timeout' OR 0 -- all""#;
+    let ran = env.run(&format!("{condition} --dry-run")).success();
     assert!(ran.stdout.starts_with("12: ARCHIVED -> NEW\n"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("would restore 248 records\n"), "{}", ran.stdout);
     assert_eq!(env.count("ARCHIVED"), 990);
-    assert_eq!(env.run(&condition).success().stdout, "restored 248 records\n");
-    assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 742 records\n");
+    assert_eq!(env.run(condition).success().stdout, "restored 248 records\n");
+    assert_eq!(env.run("restore --all").success().stdout, "restored 742 records\n");
     let none = "restored 0 records: no ARCHIVED record matches\n";
-    assert_eq!(env.run(&["restore", "--all"]).success().stdout, none);
+    assert_eq!(env.run("restore --all").success().stdout, none);
     let none = "made due 0 records: no ERROR record matches; --status chooses others\n";
-    assert_eq!(env.run(&["retry", "--all"]).success().stdout, none);
+    assert_eq!(env.run("retry --all").success().stdout, none);
     let due = "1: is NEW, so it is due already\nmade due 0 records\n";
-    assert_eq!(env.run(&["retry", "1"]).success().stdout, due);
+    assert_eq!(env.run("retry 1").success().stdout, due);
     let commas = "1,2: no such record; separate ids with blanks, not commas\nrestored 0 records\n";
-    assert_eq!(env.run(&["restore", "1,2"]).stdout, commas);
+    assert_eq!(env.run("restore 1,2").stdout, commas);
     assert_eq!(env.count("NEW"), 1_000);
-    env.run(&["restore", "--all", "--where", "NO_SUCH = 1"]).fails(1, &["NO_SUCH"]);
-    env.run(&["restore"]).fails(2, &["which records?", "their ids", "--all"]);
-    env.run(&["restore", "1", "--all"]).fails(2, &["--all"]);
+    env.run("restore --all --where 'NO_SUCH = 1'").fails(1, &["NO_SUCH"]);
+    env.run("restore").fails(2, &["which records?", "their ids", "--all"]);
+    env.run("restore 1 --all").fails(2, &["--all"]);
     env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED' WHERE ID = 1");
-    let ran = env.run(&["restore", "1", "--where", "ID > 1"]).success();
+    let ran = env.run("restore 1 --where 'ID > 1'").success();
     let outside = "1: is ARCHIVED, but not in the queue; left unchanged\nrestored 0 records\n";
     assert_eq!(ran.stdout, outside);
 }
@@ -149,7 +142,7 @@ fn a_condition_narrows_and_never_widens() {
         ("", "the condition is empty"),
         (" ", "the condition is empty"),
     ] {
-        env.run(&["restore", "--all", "--where", condition]).fails(1, &[says]);
+        env.run(&format!("restore --all --where {}", quoted(condition))).fails(1, &[says]);
     }
     assert_eq!(env.statuses(), "1|NEW\n2|ERROR\n3|SUCCESS\n4|ARCHIVED");
 }
@@ -157,7 +150,7 @@ fn a_condition_narrows_and_never_widens() {
 #[test]
 fn an_id_typed_twice_is_one_record() {
     let env = env();
-    assert_eq!(env.run(&["archive", "2", "1", "2"]).success().stdout, "archived 2 records\n");
+    assert_eq!(env.run("archive 2 1 2").success().stdout, "archived 2 records\n");
 }
 
 #[test]
@@ -168,19 +161,19 @@ fn an_id_that_is_not_unique_hides_no_other() {
            ('b', 'ERROR', '2026-11-20')",
     );
     let twice = "a: more than one row has this id\n";
-    let ran = env.run(&["explain", "a", "b", "--progressive"]);
+    let ran = env.run("explain a b --progressive");
     assert!(ran.exit == Some(1) && ran.stdout.starts_with(&format!("{twice}record b: ERROR")));
-    let ran = env.run(&["archive", "a", "b"]);
+    let ran = env.run("archive a b");
     assert_eq!((ran.exit, ran.stdout), (Some(1), format!("{twice}archived 1 record\n")));
 }
 
 #[test]
 fn a_retry_is_due_now_and_keeps_its_count() {
     let env = env();
-    let ran = env.run(&["retry", "2", "3", "4"]).success();
+    let ran = env.run("retry 2 3 4").success();
     assert_eq!(ran.stdout, "3: is SUCCESS; left unchanged\nmade due 2 records\n");
     let handler = env.noting("exit 1");
-    let limited = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+    let limited = format!("process --fibonacci --max-attempts 3 -- {handler}");
     env.run_at(MIDNIGHT + 1, &limited).fails(1, &["record 4 failed after 3 attempts; archived"]);
     assert_eq!(env.handled().len(), 3, "1 is NEW anyway");
     assert_eq!(env.query("SELECT DISTINCT FAILURES FROM BACKLOG WHERE ID <> 3"), "3");
@@ -190,7 +183,7 @@ fn a_retry_is_due_now_and_keeps_its_count() {
 fn a_record_that_is_not_there_is_said() {
     let env = env();
     for command in ["archive", "restore", "retry"] {
-        let ran = env.run(&[command, "99", "x", "-7"]);
+        let ran = env.run(&format!("{command} 99 x -7"));
         assert_eq!(ran.exit, Some(1), "{ran:?}");
         let missing = "99: no such record\nx: no such record\n-7: no such record\n";
         assert!(ran.stdout.starts_with(missing), "{ran:?}");
@@ -201,19 +194,10 @@ fn a_record_that_is_not_there_is_said() {
 fn a_record_in_the_hands_of_a_pass_is_left_to_it() {
     let env = env();
     let pausing = env.pausing();
-    let mut child = env.spawn(&[
-        "process",
-        "--ndays",
-        "9999",
-        "--max-records",
-        "1",
-        "--",
-        "sh",
-        "-c",
-        &pausing.script,
-    ]);
+    let mut child =
+        env.spawn(&format!("process --ndays 9999 --max-records 1 -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
-    let ran = env.run(&["archive", "1"]);
+    let ran = env.run("archive 1");
     assert_eq!(
         (ran.exit, &*ran.stdout),
         (
@@ -233,27 +217,26 @@ fn text_ids_and_tables_without_a_counter_can_be_mended() {
         "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES ('it''s', 'ERROR', '2026-11-20'), ('7', 'ARCHIVED', '2026-11-20')",
     );
-    assert_eq!(env.run(&["archive", "it's"]).success().stdout, "archived 1 record\n");
-    assert_eq!(env.run(&["restore", "7"]).success().stdout, "restored 1 record\n");
+    assert_eq!(env.run(r#"archive "it's""#).success().stdout, "archived 1 record\n");
+    assert_eq!(env.run("restore 7").success().stdout, "restored 1 record\n");
     assert_eq!(env.statuses(), "7|NEW\nit's|ARCHIVED");
 }
 
 #[test]
 fn an_explanation_foretells_what_passes_do() {
     for args in [
-        &["--policy", "even"][..],
-        &["--policy", "sidekiq", "--max-attempts", "6"],
-        &["--policy", "list:0s,0s,10m"],
-        &["--policy", "exponential:first=1s,base=2,max=10m,jitter=30%"],
-        &["--fibonacci"],
-        &["--policy", "even", "--by-age"],
-        &["--progressive", "--every", "1m"],
+        "--policy even",
+        "--policy sidekiq --max-attempts 6",
+        "--policy list:0s,0s,10m",
+        "--policy exponential:first=1s,base=2,max=10m,jitter=30%",
+        "--fibonacci",
+        "--policy even --by-age",
+        "--progressive --every 1m",
     ] {
         let env = TestEnv::new();
         env.insert_one(42, MIDNIGHT);
-        env.run_at(MIDNIGHT + 5, &[&["process"], args, &["--", "false"]].concat()).silent();
-        let explain = [&["explain", "42"], args].concat();
-        let ran = env.run_at(MIDNIGHT + 30, &explain).success();
+        env.run_at(MIDNIGHT + 5, &format!("process {args} -- false")).silent();
+        let ran = env.run_at(MIDNIGHT + 30, &format!("explain 42 {args}")).success();
         let foretold: Vec<String> = ran
             .stdout
             .lines()
@@ -263,8 +246,7 @@ fn an_explanation_foretells_what_passes_do() {
         assert_eq!(foretold.len(), 5, "{}", ran.stdout);
         for minute in 1.. {
             let now = MIDNIGHT + minute * MINUTE;
-            let log = ["--joblog", "joblog", "--", "false"];
-            env.run_at(now, &[&["process"], args, &log].concat());
+            env.run_at(now, &format!("process {args} --joblog joblog -- false"));
             let tried = std::fs::read_to_string(env.path("joblog")).unwrap_or_default();
             if tried.lines().count() == 5 {
                 for (line, at) in tried.lines().zip(&foretold) {
@@ -286,18 +268,18 @@ fn an_explanation_says_that_passes_catch_up() {
     // Its slot is at ten minutes past each hour.
     env.insert_one(7, MIDNIGHT - 3 * 86_400);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    env.run_at(MIDNIGHT, &["process", "--progressive", "--", "false"]).silent();
-    let awake = env.run_at(MIDNIGHT + 300, &["explain", "7", "--progressive"]).success();
+    env.run_at(MIDNIGHT, "process --progressive -- false").silent();
+    let awake = env.run_at(MIDNIGHT + 300, "explain 7 --progressive").success();
     assert!(!awake.stdout.contains("were missed"), "{}", awake.stdout);
     let slept = MIDNIGHT + 12 * 3_600;
-    let ran = env.run_at(slept, &["explain", "7", "--progressive"]).success();
+    let ran = env.run_at(slept, "explain 7 --progressive").success();
     let missed = "passes of this line were missed; each pass makes up 4 ticks, and the next pass gets \
                   to 2026-11-21T00:25:00Z\n";
     assert!(ran.stdout.contains(missed), "{}", ran.stdout);
     // The first pass after the sleep works off what came until 00:20.
-    env.run_at(slept, &["process", "--progressive", "--", "false"]).silent();
+    env.run_at(slept, "process --progressive -- false").silent();
     env.sql("UPDATE BACKLOG SET LAST_FAILURE = NULL");
-    let ran = env.run_at(slept + 60, &["explain", "7", "--progressive"]).success();
+    let ran = env.run_at(slept + 60, "explain 7 --progressive").success();
     assert!(ran.stdout.contains("last pass   2026-11-21T12:00:00Z: was due; "), "{}", ran.stdout);
 }
 
@@ -305,15 +287,12 @@ fn an_explanation_says_that_passes_catch_up() {
 fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
     let env = TestEnv::new();
     env.insert_one(7, MIDNIGHT);
-    let process = |at, more: &[&str]| {
-        let line = [&["process", "--fibonacci"], more, &["--", "false"]].concat();
-        env.run_at(at, &line)
-    };
-    process(MIDNIGHT, &[]).silent();
-    let explain = |at| env.run_at(at, &["explain", "7", "--fibonacci"]).success().stdout;
+    let process = |at, more: &str| env.run_at(at, &format!("process --fibonacci {more} -- false"));
+    process(MIDNIGHT, "").silent();
+    let explain = |at| env.run_at(at, "explain 7 --fibonacci").success().stdout;
     let failed = "last pass   2026-11-21T00:00:00Z: tried; it failed or was put off at 2026-";
     assert!(explain(MIDNIGHT + 30).contains(failed), "{}", explain(MIDNIGHT + 30));
-    process(MIDNIGHT + 40, &["7"]).fails(1, &[""]);
+    process(MIDNIGHT + 40, "7").fails(1, &[""]);
     let explained = explain(MIDNIGHT + 3 * 3_600);
     for line in [
         "last pass   2026-11-21T00:00:00Z: ended before the record was tried by hand or by another \
@@ -327,12 +306,11 @@ fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
 #[test]
 fn an_explanation_says_why() {
     let env = env();
-    env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--max-records", "1", "--", "true"])
-        .silent();
-    let explain = |id: &str, now, args: &[&str]| {
-        env.run_at(now, &[&["explain", id], args].concat()).success().stdout
+    env.run_at(MIDNIGHT + 30, "process --fibonacci --max-records 1 -- true").silent();
+    let explain = |id: &str, now, args: &str| {
+        env.run_at(now, &format!("explain {id} {args}")).success().stdout
     };
-    let waiting = explain("2", MIDNIGHT + 50, &["--fibonacci"]);
+    let waiting = explain("2", MIDNIGHT + 50, "--fibonacci");
     for part in [
         "record 2: ERROR, inserted 2026-11-21T00:00:00Z, 2 attempts failed, the last at 2026-11-21T00:00:00Z: no route to host\n",
         "last pass   2026-11-21T00:00:30Z: not tried: waited until 2026-11-21T00:01:00Z\n",
@@ -343,33 +321,32 @@ fn an_explanation_says_why() {
     ] {
         assert!(waiting.contains(part), "{part}\nis not in\n{waiting}");
     }
-    let archived = explain("4", MIDNIGHT, &["--fibonacci"]);
+    let archived = explain("4", MIDNIGHT, "--fibonacci");
     let back = "not tried: is ARCHIVED\n  way back    backlog restore 4\n";
     assert!(archived.ends_with(back), "{archived}");
-    let done = explain("1", MIDNIGHT, &["--fibonacci"]);
+    let done = explain("1", MIDNIGHT, "--fibonacci");
     assert!(done.contains("not tried: is SUCCESS"), "{done}");
-    let over = explain("2", MIDNIGHT + 120, &["--fibonacci", "--max-attempts", "2"]);
+    let over = explain("2", MIDNIGHT + 120, "--fibonacci --max-attempts 2");
     assert!(over.contains("had its last attempt; the next pass archives it"), "{over}");
-    let old = explain("2", MIDNIGHT + 9 * 86_400, &["--progressive", "--max-age", "7days"]);
+    let old = explain("2", MIDNIGHT + 9 * 86_400, "--progressive --max-age 7days");
     assert!(old.contains("older than --max-age; the next pass archives it"), "{old}");
-    let once = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive", "--max-attempts", "1"]);
+    let once = explain("2", MIDNIGHT + 3 * 86_400, "--progressive --max-attempts 1");
     assert!(once.contains("2 of 1 attempt failed"), "{once}");
-    let by_age = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive"]);
+    let by_age = explain("2", MIDNIGHT + 3 * 86_400, "--progressive");
     assert!(by_age.contains("it is 3d old: up to 7d it is tried once in every 1h"), "{by_age}");
-    env.run(&["explain", "99", "--fibonacci"]).fails(1, &[]);
+    env.run("explain 99 --fibonacci").fails(1, &[]);
 }
 
 #[test]
 fn a_retry_of_all_means_what_failed_and_not_what_was_given_up() {
     let env = env();
-    env.run(&["retry"]).fails(2, &["which records? name their ids, or choose them by --all"]);
-    assert_eq!(env.run(&["retry", "--all"]).success().stdout, "made due 1 record\n");
+    env.run("retry").fails(2, &["which records? name their ids, or choose them by --all"]);
+    assert_eq!(env.run("retry --all").success().stdout, "made due 1 record\n");
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|SUCCESS\n4|ARCHIVED");
-    let archived = ["retry", "--all", "--status", "archived"];
-    assert_eq!(env.run(&archived).success().stdout, "made due 1 record\n");
-    env.run(&["retry", "--all", "--status", "success"])
+    assert_eq!(env.run("retry --all --status archived").success().stdout, "made due 1 record\n");
+    env.run("retry --all --status success")
         .fails(2, &["--status SUCCESS: nothing to make due there; use one of ERROR, ARCHIVED"]);
-    env.run(&["retry", "2", "--all"]).fails(2, &["--all"]);
+    env.run("retry 2 --all").fails(2, &["--all"]);
 }
 
 #[test]
@@ -379,18 +356,18 @@ fn records_are_chosen_by_age_and_condition() {
     env.insert_one(2, MIDNIGHT - 7 * DAY);
     env.insert_one(3, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 1");
-    let old = ["archive", "--older-than", "7days"];
-    let ran = env.run_at(MIDNIGHT, &[&old[..], &["--dry-run"]].concat()).success();
+    let old = "archive --older-than 7days";
+    let ran = env.run_at(MIDNIGHT, &format!("{old} --dry-run")).success();
     assert_eq!(ran.stdout, "1: NEW -> ARCHIVED\nwould archive 1 record\n");
-    let ran = env.run_at(MIDNIGHT + 1, &[&old[..], &["--status", "error"]].concat()).success();
+    let ran = env.run_at(MIDNIGHT + 1, &format!("{old} --status error")).success();
     assert_eq!(ran.stdout, "archived 1 record\n");
     assert_eq!(env.statuses(), "1|NEW\n2|ARCHIVED\n3|ERROR");
-    let ran = env.run(&["archive", "--where", "ID = 3"]).success();
+    let ran = env.run("archive --where 'ID = 3'").success();
     assert_eq!(ran.stdout, "archived 1 record\n");
     // A condition of the file narrows, and does not choose.
     std::fs::write(env.path("backlog.toml"), "[defaults]\nwhere = \"ID < 3\"\n").unwrap();
-    env.run(&["restore"]).fails(2, &["which records?"]);
-    assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 1 record\n");
+    env.run("restore").fails(2, &["which records?"]);
+    assert_eq!(env.run("restore --all").success().stdout, "restored 1 record\n");
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|ARCHIVED");
 }
 
@@ -400,8 +377,7 @@ fn a_record_of_another_shard_is_left_alone() {
     env.insert(6, MIDNIGHT);
     let mut left = 0;
     for shard in ["1/2", "2/2"] {
-        let ids = ["1", "2", "3", "4", "5", "6"];
-        let ran = env.run(&[&["archive", "--shard", shard], &ids[..]].concat()).success();
+        let ran = env.run(&format!("archive --shard {shard} 1 2 3 4 5 6")).success();
         left += ran.stdout.matches("is in another shard; left unchanged").count();
     }
     assert_eq!((env.count("ARCHIVED"), left), (6, 6));
@@ -426,7 +402,7 @@ fn a_person_at_a_terminal_is_asked_before_many_records_change() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     assert_eq!(answered("", "retry --all --yes"), "made due 1001 records\r\n");
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    assert_eq!(env.run(&["retry", "--all"]).success().stdout, "made due 1001 records\n");
+    assert_eq!(env.run("retry --all").success().stdout, "made due 1001 records\n");
 }
 
 #[test]
@@ -450,9 +426,9 @@ fn a_success_that_deletes_its_row_and_others_is_announced() {
                       on_success = 'delete'\nndays = 1\nexec = ['true']\n";
         let check = |env: &TestEnv| {
             std::fs::write(env.path("backlog.toml"), config).unwrap();
-            let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+            let checked = env.run_at(MIDNIGHT, "check").stdout;
             assert!(checked.contains(&format!("warning  on_success  {expected}\n")), "{checked}");
-            let ran = env.run_at(MIDNIGHT, &["process", "--dry-run"]).success();
+            let ran = env.run_at(MIDNIGHT, "process --dry-run").success();
             assert_eq!(ran.stderr, format!("{expected}\n"));
             assert!(ran.stdout.starts_with('1'), "{ran:?}");
         };

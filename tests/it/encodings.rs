@@ -1,6 +1,6 @@
 //! Text that is not UTF-8: handed over as it is, or refused by name, and never changed.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted};
 use test_support::server::{Answer, Server};
 
 /// `a`, and a byte that is no character, as SQLite holds them in a column of text.
@@ -29,19 +29,18 @@ fn one_record() -> TestEnv {
     env
 }
 
-fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
-    env.run_at(MIDNIGHT, &[&["process"], options, handler].concat())
+fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process {options} {handler}"))
 }
 
 #[test]
 fn a_payload_passes_to_a_command_and_to_a_webhook_byte_by_byte() {
     let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
     let url = server.url("/");
-    for handler in [&["--", "tee", "read"][..], &["--post", &url]] {
+    for handler in ["-- tee read", &format!("--post {url}")] {
         let env = one_record();
-        let options = ["--fibonacci", "--set", "payload=PAYLOAD"];
-        pass(&env, &options, handler).silent();
-        let read = if handler[0] == "--" {
+        pass(&env, "--fibonacci --set payload=PAYLOAD", handler).silent();
+        let read = if handler.starts_with("-- ") {
             std::fs::read(env.path("read")).unwrap()
         } else {
             let [request] = server.received().try_into().unwrap();
@@ -58,19 +57,17 @@ fn arguments_and_variables_are_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT} || x'FE', STATUS = 'ERROR'"));
     let handler = env.script("said", "printf %s \"$1 $BACKLOG_ROW_LAST_ERROR\" >said");
-    let handler = ["--", &handler, "{PAYLOAD}"];
-    pass(&env, &["--ndays", "1", "--set", "payload=PAYLOAD"], &handler).silent();
+    pass(&env, "--ndays 1 --set payload=PAYLOAD", &format!("-- {handler} {{PAYLOAD}}")).silent();
     assert_eq!(std::fs::read(env.path("said")).unwrap(), b"a\xff a\xff\xfe");
 }
 
 #[test]
 fn what_json_cannot_hold_fails_its_record_alone_and_runs_no_handler() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let env = records();
-        pass(&env, mode, &["--", &env.noting("exit 0")]).silent();
+        pass(&env, mode, &format!("-- {}", env.noting("exit 0"))).silent();
         assert_eq!(env.handled(), ["3", "1"]);
-        let rows = format!("1|SUCCESS|0|\n2|ERROR|1|{ADVISED}\n3|SUCCESS|0|");
-        assert_eq!(env.query(ERRORS), rows);
+        assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{ADVISED}\n3|SUCCESS|0|"));
         assert_eq!(env.query(&format!("{PAYLOADS} WHERE ID = 2")), "2|61FF|text");
     }
 }
@@ -83,7 +80,7 @@ fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
     ] {
         let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
         let env = one_record();
-        pass(&env, &["--ndays", "1"], &["--post", &format!("{}{path}", server.url("/"))]).silent();
+        pass(&env, "--ndays 1", &format!("--post {}{path}", server.url("/"))).silent();
         assert_eq!(env.query(ERRORS), format!("2|ERROR|1|not sent: {why}"));
         assert!(server.received().is_empty());
     }
@@ -93,8 +90,8 @@ fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
 fn a_co_process_is_not_sent_what_json_cannot_hold() {
     let env = records();
     let reply = r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#;
-    let options = ["--fibonacci", "--stream", "--set", "payload=PAYLOAD"];
-    pass(&env, &options, &["--", "sed", "-un", reply]).silent();
+    let options = "--fibonacci --stream --set payload=PAYLOAD";
+    pass(&env, options, &format!("-- sed -un {}", quoted(reply))).silent();
     let why = "its PAYLOAD is not UTF-8, which JSON cannot hold; fix it";
     assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{why}\n3|SUCCESS|0|"));
 }
@@ -103,8 +100,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
 fn a_charge_that_is_taken_back_leaves_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT}"));
-    let options = ["--fibonacci", "--set", "payload=PAYLOAD"];
-    pass(&env, &options, &["--", "true"]).silent();
+    pass(&env, "--fibonacci --set payload=PAYLOAD", "-- true").silent();
     let row = "SELECT STATUS, FAILURES, hex(LAST_ERROR), typeof(LAST_ERROR) FROM BACKLOG";
     assert_eq!(env.query(row), "SUCCESS|0|61FF|text");
 }
@@ -116,8 +112,8 @@ fn a_row_that_was_changed_to_other_such_bytes_meanwhile_is_left_alone() {
     let change = "import sqlite3; it = sqlite3.connect('test.db', timeout=30)\n\
                   it.execute(\"UPDATE BACKLOG SET PAYLOAD = CAST(x'61FE' AS TEXT)\"); it.commit()\n";
     std::fs::write(&others, change).unwrap();
-    let options = ["--ndays", "1", "--set", "payload=PAYLOAD", "--where", "PAYLOAD > ''"];
-    let ran = pass(&env, &options, &["--", "python3", &others]);
+    let options = r#"--ndays 1 --set payload=PAYLOAD --where "PAYLOAD > ''""#;
+    let ran = pass(&env, options, &format!("-- python3 {others}"));
     assert_eq!(env.query(PAYLOADS), "2|61FE|text");
     assert_eq!(env.statuses(), "2|ERROR", "{ran:?}");
 }
@@ -126,12 +122,12 @@ fn a_row_that_was_changed_to_other_such_bytes_meanwhile_is_left_alone() {
 fn people_are_shown_that_something_is_no_character() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT}, STATUS = 'ERROR', FAILURES = 1"));
-    for args in [&["list"][..], &["list", "--json"], &["explain", "2", "--fibonacci"]] {
+    for args in ["list", "list --json", "explain 2 --fibonacci"] {
         let shown = env.run_at(MIDNIGHT, args).success().stdout;
         assert!(shown.contains("a\u{fffd}"), "{args:?}: {shown}");
     }
     env.sql(&format!("UPDATE BACKLOG SET STATUS = {TEXT}, DATE_INSERTED = {TEXT}"));
-    let shown = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+    let shown = env.run_at(MIDNIGHT, "status").success().stdout;
     assert!(shown.contains("a\u{fffd}"), "{shown}");
 }
 
@@ -142,7 +138,7 @@ fn ids_that_are_not_utf8_are_counted_and_said_once() {
          INSERT INTO BACKLOG (ID) VALUES (CAST(x'FF' AS TEXT)), (CAST(x'FE' AS TEXT)), (CAST(x'61FF' AS TEXT)), (NULL), ('7');",
     );
     let handler = env.noting("exit 0");
-    let ran = pass(&env, &["--ndays", "1"], &["--", &handler]);
+    let ran = pass(&env, "--ndays 1", &format!("-- {handler}"));
     let says = "backlog: 1 pending record is not tried, because its id is NULL\n\
                 backlog: 3 pending records are not tried, because their id is not UTF-8\n";
     assert_eq!((ran.exit, &*ran.stderr), (Some(1), says));

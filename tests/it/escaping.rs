@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
 use test_support::cluster::cluster;
 
 /// A right-to-left override, a line separator, a zero-width space, a C1 control, an escape, a
@@ -45,31 +45,35 @@ fn what_stands_in_a_row_is_shown_in_characters_that_show() {
     ] {
         connection.execute(insert, [id, status, date]).unwrap();
     }
+    let (sly, shown) = (quoted(SLY), quoted(SHOWN));
     for args in [
-        &["list", "--fibonacci"][..],
-        &["status", "--fibonacci"],
-        &["explain", SLY, "foreign", "undated", SHOWN, "--fibonacci"],
-        &["process", "--fibonacci", "--dry-run", "-v"],
-        &["process", "--ndays", "7", "--dry-run", "-v"],
-        &["check", "--fibonacci", "--", SLY],
-        &["archive", "--dry-run", SLY, "foreign", "undated", SHOWN],
+        "list --fibonacci",
+        "status --fibonacci",
+        &format!("explain {sly} foreign undated {shown} --fibonacci"),
+        "process --fibonacci --dry-run -v",
+        "process --ndays 7 --dry-run -v",
+        &format!("check --fibonacci -- {sly}"),
+        &format!("archive --dry-run {sly} foreign undated {shown}"),
     ] {
         let said = both_visible(&env.run_at(MIDNIGHT, args));
         assert!(said.contains(SHOWN), "{args:?}: {said}");
     }
-    for args in [&["list", "--json"][..], &["status", "--json"], &["check", "--json"]] {
+    for args in ["list --json", "status --json", "check --json"] {
         let said = env.run_at(MIDNIGHT, args).stdout;
         is_visible(&said);
-        assert!(args[0] == "check" || said.contains(IN_JSON), "{args:?}: {said}");
+        assert!(args.starts_with("check") || said.contains(IN_JSON), "{args:?}: {said}");
         let text = |json: &serde_json::Value| json.to_string().contains("a\u{202e}b\u{2028}c");
         let values = said.lines().map(|line| serde_json::from_str(line).unwrap());
-        assert!(args[0] == "check" || values.into_iter().any(|it| text(&it)), "the same value");
+        assert!(
+            args.starts_with("check") || values.into_iter().any(|it| text(&it)),
+            "the same value"
+        );
     }
 
     // Handlers get what is there.
     let handler = env.script("handler", "cat >>got; printf '\\342\\200\\256sly' >&2; exit 1");
-    let args = ["process", "--fibonacci", "--where", "PAYLOAD = ID", "--joblog", "log", "-vv"];
-    let pass = env.run_at(MIDNIGHT, &[&args[..], &["--", &handler]].concat());
+    let args = "process --fibonacci --where 'PAYLOAD = ID' --joblog log -vv";
+    let pass = env.run_at(MIDNIGHT, &format!("{args} -- {handler}"));
     both_visible(&pass);
     let got = fs::read_to_string(env.path("got")).unwrap();
     assert!(got.contains("a\u{202e}b\u{2028}c\u{200b}d\u{9b}e"), "{got:?}");
@@ -89,8 +93,7 @@ fn what_a_webhook_answers_is_kept_in_characters_that_show() {
         "/",
         test_support::server::Answer::new("500 Internal Server Error", &[], body),
     )]);
-    let args = ["process", "--ndays", "1", "--post", &server.url("/")];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {}", server.url("/"))).silent();
     let error = env.query("SELECT LAST_ERROR FROM BACKLOG");
     assert!(error.ends_with(r"no \u{202e}way\u{2066}"), "{error}");
 }
@@ -99,22 +102,21 @@ fn what_a_webhook_answers_is_kept_in_characters_that_show() {
 fn paths_and_names_are_shown_in_characters_that_show() {
     let env = TestEnv::empty();
     let path = env.path(SLY);
-    let run = |args: &[&str]| ran(&env.command(args).env("BACKLOG_DB", &path).output().unwrap());
+    let run = |args: &str| ran(&env.command(args).env("BACKLOG_DB", &path).output().unwrap());
     let table = "t\u{202e}\u{9b}";
-    let shown = r"t\u{202e}\u{9b}";
-    assert!(both_visible(&run(&["list"])).contains(SHOWN));
-    assert!(both_visible(&run(&["init"])).contains("created table BACKLOG in "));
-    for args in [&["status"][..], &["check"], &["list", "--table", SLY]] {
+    assert!(both_visible(&run("list")).contains(SHOWN));
+    assert!(both_visible(&run("init")).contains("created table BACKLOG in "));
+    for args in ["status", "check", &format!("list --table {}", quoted(SLY))] {
         let ran = run(args);
         assert!(both_visible(&ran).contains("BACKLOG"), "{ran:?}");
     }
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch(&format!("ALTER TABLE BACKLOG RENAME TO \"{table}\"")).unwrap();
     drop(connection);
-    for args in [&["status"][..], &["check"], &["process", "--ndays", "1", "-vv", "--", "true"]] {
-        let ran = run(&[args, &["--table", table]].concat());
-        let ran = if args[0] == "process" { run(&["list"]) } else { ran };
-        assert!(both_visible(&ran).contains(shown), "{ran:?}");
+    for args in ["status", "check", "process --ndays 1 -vv -- true"] {
+        let ran = run(&format!("{args} --table {table}"));
+        let ran = if args.starts_with("process") { run("list") } else { ran };
+        assert!(both_visible(&ran).contains(r"t\u{202e}\u{9b}"), "{ran:?}");
     }
     // The tables of a file.
     let config = format!("[queue.q]\ntable = {table:?}\n");
@@ -123,9 +125,9 @@ fn paths_and_names_are_shown_in_characters_that_show() {
         config.replace("\\u{9b}", "\\u009b").replace("{202e}", "202e"),
     )
     .unwrap();
-    let ran = run(&["process", "--all-queues", "--ndays", "1", "--dry-run"]);
+    let ran = run("process --all-queues --ndays 1 --dry-run");
     assert!(both_visible(&ran).contains("queue q:"), "{ran:?}");
-    let ran = run(&["status", "--all-queues", "--json"]);
+    let ran = run("status --all-queues --json");
     assert!(both_visible(&ran).contains("\"table\""), "{ran:?}");
 }
 
@@ -134,16 +136,16 @@ fn what_a_server_says_is_shown_in_characters_that_show() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted) VALUES (now());
          CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN RAISE WARNING E'{SLY}'; RAISE EXCEPTION E'{SLY}'; END $$;
          CREATE TRIGGER no BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION no()"
     ));
-    let process = ["process", "--ndays", "1", "-vv", "--", "true"];
-    let pass = ran(&env.command(&process).env("RUST_LOG", "info").output().unwrap());
+    let process = "process --ndays 1 -vv -- true";
+    let pass = ran(&env.command(process).env("RUST_LOG", "info").output().unwrap());
     assert!(both_visible(&pass).contains(r"a\u{202e}b"), "{pass:?}");
-    let archive = env.run(&["archive", "1"]);
+    let archive = env.run("archive 1");
     assert!(both_visible(&archive).contains(r"a\u{202e}b"), "{archive:?}");
 }

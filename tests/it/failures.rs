@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::archived::follow;
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, sh, with_options};
 
 /// Records of a table without a column for errors, some of which fail by several causes.
 fn flaky() -> (TestEnv, String) {
@@ -20,8 +20,8 @@ fn flaky() -> (TestEnv, String) {
     (env, handler)
 }
 
-fn groups(env: &TestEnv, args: &[&str]) -> Vec<(String, u64, String)> {
-    let ran = env.run(&[&["failures", "--json"], args].concat()).success();
+fn groups(env: &TestEnv, args: &str) -> Vec<(String, u64, String)> {
+    let ran = env.run(&format!("failures --json {args}")).success();
     let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
         .map(|it| {
@@ -34,9 +34,9 @@ fn groups(env: &TestEnv, args: &[&str]) -> Vec<(String, u64, String)> {
 #[test]
 fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     let (env, handler) = flaky();
-    assert_eq!(env.run(&["failures"]).success().stdout, "nothing has failed\n");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
-    let ran = env.run(&["failures"]).success();
+    assert_eq!(env.run("failures").success().stdout, "nothing has failed\n");
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    let ran = env.run("failures").success();
     assert_eq!(
         ran.stdout,
         "GROUP     RECORDS  SINCE                 UNTIL                 IDS           LAST ERROR\n\
@@ -45,15 +45,15 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
          c7a652f8        1  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  14            HTTP 422 Unprocessable Entity\n"
     );
     // Status has the same below, and as JSON.
-    let status = env.run(&["status"]).success().stdout;
+    let status = env.run("status").success().stdout;
     assert!(status.ends_with(&format!("\n\n{}", ran.stdout)), "{status}");
-    let status: Value = serde_json::from_str(&env.run(&["status", "--json"]).stdout).unwrap();
+    let status: Value = serde_json::from_str(&env.run("status --json").stdout).unwrap();
     assert_eq!(status["failures"][1]["group"], "cdf66eff");
     assert_eq!(status["failures"][1]["ids"], serde_json::json!([10, 11, 12]));
     // What is shown of single records has the errors, too.
-    let listed = env.run(&["list", "--status", "ERROR", "--order", "oldest"]).success().stdout;
+    let listed = env.run("list --status ERROR --order oldest").success().stdout;
     assert!(listed.contains("HTTP 503 Service Unavailable"), "{listed}");
-    let explained = env.run(&["explain", "14"]).success().stdout;
+    let explained = env.run("explain 14").success().stdout;
     assert!(
         explained.starts_with(
             "record 14: ERROR, inserted 2026-11-20T23:59:00Z, failed last at \
@@ -67,21 +67,20 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
 fn a_cause_is_known_since_it_was_met_first_and_gone_with_its_last_record() {
     let (env, handler) = flaky();
     for hours in 0..3 {
-        env.run_at(MIDNIGHT + hours * HOUR, &["process", "--ndays", "1", "--", &handler]).success();
+        env.run_at(MIDNIGHT + hours * HOUR, &format!("process --ndays 1 -- {handler}")).success();
     }
-    let since = groups(&env, &[]).into_iter().map(|(_, _, since)| since).collect::<Vec<_>>();
+    let since = groups(&env, "").into_iter().map(|(_, _, since)| since).collect::<Vec<_>>();
     assert_eq!(since, ["2026-11-21T00:00:00Z"; 3]);
-    let listed: Value = serde_json::from_str(
-        env.run(&["list", "--status", "ERROR", "--json"]).stdout.lines().next().unwrap(),
-    )
-    .unwrap();
+    let listed: Value =
+        serde_json::from_str(env.run("list --status ERROR --json").stdout.lines().next().unwrap())
+            .unwrap();
     assert_eq!(listed["last_failure"], "2026-11-21T02:00:00Z");
     // All is well for longer than a day, and then it is not.
-    env.run_at(MIDNIGHT + 3 * HOUR, &["process", "--ndays", "1", "--", "true"]).silent();
-    assert_eq!(groups(&env, &[]), []);
+    env.run_at(MIDNIGHT + 3 * HOUR, "process --ndays 1 -- true").silent();
+    assert_eq!(groups(&env, ""), []);
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
-    env.run_at(MIDNIGHT + 2 * DAY, &["process", "--ndays", "3", "--", &handler]).silent();
-    let since = groups(&env, &[]).remove(0).2;
+    env.run_at(MIDNIGHT + 2 * DAY, &format!("process --ndays 3 -- {handler}")).silent();
+    let since = groups(&env, "").remove(0).2;
     assert_eq!(since, "2026-11-23T00:00:00Z");
 }
 
@@ -90,9 +89,9 @@ fn an_error_that_is_kept_ends_with_its_record() {
     let env = TestEnv::minimal();
     env.insert_one(1, MIDNIGHT);
     let pass = |at: i64, handler: &str| {
-        env.run_at(at, &["process", "--ndays", "9", "--", "sh", "-c", handler]).silent();
+        env.run_at(at, &format!("process --ndays 9 -- {}", sh(handler))).silent();
     };
-    let listed = || env.run(&["list"]).success().stdout;
+    let listed = || env.run("list").success().stdout;
     pass(MIDNIGHT, "echo no route >&2; exit 1");
     assert!(listed().contains("no route"));
     pass(MIDNIGHT + 1, "true");
@@ -106,11 +105,11 @@ fn an_error_that_is_kept_ends_with_its_record() {
     assert!(!listed().contains("no route"));
     assert_eq!(groups_unknown(&env), "(no error is known)");
     // These are no words of an error.
-    env.run(&["list", "--failure", "no"]).fails(2, &["no cause matches \"no\""]);
+    env.run("list --failure no").fails(2, &["no cause matches \"no\""]);
 }
 
 fn groups_unknown(env: &TestEnv) -> String {
-    let ran = env.run(&["failures", "--json"]).success();
+    let ran = env.run("failures --json").success();
     let group: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(group["since"], Value::Null);
     group["error"].as_str().unwrap().into()
@@ -125,10 +124,9 @@ fn only_the_last_ten_thousand_errors_are_kept() {
         r#"sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"failure","error":"no"}/p'"#,
     );
     let now = format!("@{MIDNIGHT}");
-    let pass = ["process", "--now", &now, "--ndays", "1", "--stream", "--", &handler];
-    env.run(&pass).silent();
+    env.run(&format!("process --now {now} --ndays 1 --stream -- {handler}")).silent();
     assert_eq!(env.count("ERROR"), 10_050);
-    let ran = env.run(&["failures", "--json"]).success();
+    let ran = env.run("failures --json").success();
     assert_eq!(ran.stdout.lines().count(), 2, "{}", ran.stdout);
     assert!(ran.stdout.contains("\"records\":10000,"), "{}", ran.stdout);
 }
@@ -145,16 +143,16 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
          UPDATE BACKLOG SET LAST_ERROR = 'order 5 is unknown', STATUS = 'ARCHIVED' WHERE ID = 5;
          UPDATE BACKLOG SET LAST_ERROR = 'of long ago', STATUS = 'SUCCESS' WHERE ID = 6",
     );
-    let found = groups(&env, &[]);
+    let found = groups(&env, "");
     let shown: Vec<_> =
         found.iter().map(|(error, records, _)| (error.as_str(), *records)).collect();
     assert_eq!(shown, [("order 3 is unknown", 3), ("busy", 1), ("order 5 is unknown", 1)]);
     assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
-    let archived = env.run(&["failures", "--json", "--status", "archived"]).success().stdout;
+    let archived = env.run("failures --json --status archived").success().stdout;
     assert!(archived.contains("\"ids\":[5]"), "{archived}");
-    env.run(&["failures", "--status", "success"]).fails(2, &["legal are NEW, ERROR and ARCHIVED"]);
+    env.run("failures --status success").fails(2, &["legal are NEW, ERROR and ARCHIVED"]);
     // The snooze is one thing, the error another.
-    let explained = env.run(&["explain", "4"]).success().stdout;
+    let explained = env.run("explain 4").success().stdout;
     assert_eq!(
         explained,
         "record 4: ERROR, inserted 2026-11-21T00:00:00Z, 0 attempts failed, snoozed at \
@@ -167,36 +165,37 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
 #[test]
 fn all_that_failed_by_one_cause_is_retried_by_one_command() {
     let (env, handler) = flaky();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
-    let ran = env.run(&["retry", "--failure", "cdf66eff", "--dry-run"]).success();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    let ran = env.run("retry --failure cdf66eff --dry-run").success();
     assert!(ran.stdout.starts_with("10: ERROR -> NEW\n"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("\nwould make due 4 records\n"), "{}", ran.stdout);
     assert_eq!(env.count("NEW"), 0);
-    let ran = env.run(&["retry", "--failure", "refused"]).success();
+    let ran = env.run("retry --failure refused").success();
     assert_eq!(ran.stdout, "made due 9 records\n");
     assert_eq!(env.count("NEW"), 9);
-    env.run(&["retry", "--failure", "HTTP"])
+    env.run("retry --failure HTTP")
         .fails(2, &["2 causes match \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"]);
     for blank in ["", " "] {
-        env.run(&["retry", "--failure", blank]).fails(2, &["--failure: write the id of a group"]);
+        env.run(&format!("retry --failure {}", quoted(blank)))
+            .fails(2, &["--failure: write the id of a group"]);
     }
-    env.run(&["retry", "--failure", "no such"])
+    env.run("retry --failure 'no such'")
         .fails(2, &["no cause matches \"no such\"; `backlog failures` lists them"]);
-    let listed = env.run(&["list", "--failure", "503", "--json"]).success().stdout;
+    let listed = env.run("list --failure 503 --json").success().stdout;
     assert_eq!(listed.lines().count(), 4, "{listed}");
-    let ran = env.run(&["archive", "--failure", "422"]).success();
+    let ran = env.run("archive --failure 422").success();
     assert_eq!(ran.stdout, "archived 1 record\n");
-    assert_eq!(env.run(&["restore", "--failure", "422"]).success().stdout, "restored 1 record\n");
+    assert_eq!(env.run("restore --failure 422").success().stdout, "restored 1 record\n");
 }
 
 #[test]
 fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_them() {
     let (env, handler) = flaky();
     env.sql("ALTER TABLE BACKLOG ADD FAILURES INTEGER DEFAULT 0");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
-    let line = ["process", "--ndays", "1", "--max-attempts", "2", "--where", "ID < 14", "--"];
-    env.run_at(MIDNIGHT + HOUR, &[&line[..], &[&handler]].concat()).fails(1, &["13 records were"]);
-    let shown = env.run(&["failures"]).success().stdout;
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    let line = "process --ndays 1 --max-attempts 2 --where 'ID < 14' --";
+    env.run_at(MIDNIGHT + HOUR, &format!("{line} {handler}")).fails(1, &["13 records were"]);
+    let shown = env.run("failures").success().stdout;
     let (pending, archived) = shown.split_once("\n\n").unwrap();
     assert!(pending.ends_with(" 14            HTTP 422 Unprocessable Entity"), "{shown}");
     let heading = "archived; this brings them back: backlog restore --db ";
@@ -204,7 +203,7 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
     assert!(archived.contains(" --failure GROUP\nGROUP     RECORDS  SINCE "), "{shown}");
     assert!(archived.contains("\n0b5de352        9  "), "{shown}");
     let lines: Vec<Value> = env
-        .run(&["failures", "--json"])
+        .run("failures --json")
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -216,11 +215,11 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
     // By the text of the group, and by the newest error.
     let newest = lines[1]["error"].as_str().unwrap();
     for (words, meant, command) in [
-        (&["retry"][..], "refused", "retry"),
-        (&["archive"], newest, "restore"),
-        (&["list", "--status", "NEW,ERROR"], "connect to *", "list"),
+        ("retry", "refused", "retry"),
+        ("archive", newest, "restore"),
+        ("list --status NEW,ERROR", "connect to *", "list"),
     ] {
-        let ran = env.run(&[words, &["--failure", meant]].concat());
+        let ran = env.run(&format!("{words} --failure {}", quoted(meant)));
         let ran = ran.fails(2, &["matches only 9 ARCHIVED records; for these: "]);
         let (_, line) = ran.stderr.trim_end().split_once("for these: ").unwrap();
         assert!(line.starts_with(&format!("backlog {command} ")), "{line}");
@@ -228,11 +227,11 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
         let followed = follow(&env, &format!("{line}{dry}")).success().stdout;
         assert_eq!(followed.matches("ARCHIVED").count(), 9, "{followed}");
     }
-    let back = env.run(&["restore", "--failure", "422"]);
+    let back = env.run("restore --failure 422");
     back.fails(2, &["\"422\" matches only 1 ERROR record; for these: backlog retry "]);
     // As ever if both match, and where nothing does.
-    env.run(&["retry", "--failure", "422", "--dry-run"]).success();
-    env.run(&["retry", "--failure", "no such"]).fails(2, &["no cause matches \"no such\""]);
+    env.run("retry --failure 422 --dry-run").success();
+    env.run("retry --failure 'no such'").fails(2, &["no cause matches \"no such\""]);
 }
 
 #[test]
@@ -240,20 +239,18 @@ fn two_lines_keep_the_errors_of_both() {
     let env = TestEnv::minimal();
     env.insert(2, MIDNIGHT);
     let failing = |id: &str, error: &str| {
-        let condition = format!("ID = {id}");
         let script = format!("echo '{error}' >&2; exit 1");
-        let line = ["process", "--ndays", "9", "--where", &condition, "--", "sh", "-c", &script];
+        let line = format!("process --ndays 9 --where 'ID = {id}' -- {}", sh(&script));
         env.run_at(MIDNIGHT, &line).silent();
     };
     failing("1", "no route");
     failing("2", "no disk");
-    let mut found: Vec<_> = groups(&env, &[]).into_iter().map(|it| it.0).collect();
+    let mut found: Vec<_> = groups(&env, "").into_iter().map(|it| it.0).collect();
     found.sort();
     assert_eq!(found, ["no disk", "no route"]);
     // What somebody else has written is passed over.
-    let odd = "REPLACE INTO errors VALUES ('', 'BACKLOG', 'not JSON', 7, 'no such id', NULL)";
-    env.state(odd);
-    assert_eq!(groups(&env, &[]).len(), 2);
+    env.state("REPLACE INTO errors VALUES ('', 'BACKLOG', 'not JSON', 7, 'no such id', NULL)");
+    assert_eq!(groups(&env, "").len(), 2);
 }
 
 #[test]
@@ -267,26 +264,25 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
                   where = 'published_at is null'\ndate_inserted = 'created_at'\n\
                   on_success = { published_at = '{now}' }\nndays = 1\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let queue = ["--queue", "outbox"];
-    let fresh = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    let queue = "--queue outbox";
+    let fresh = env.run(&format!("failures {queue}")).success().stdout;
     assert_eq!(fresh, "nothing has failed\n");
     let handler = "[ $BACKLOG_ID = b ] || { echo broker is away >&2; exit 1; }";
-    let pass = ["process", "--", "sh", "-c", handler];
-    env.run_at(MIDNIGHT, &[&pass[..1], &queue, &pass[1..]].concat()).silent();
-    let failures = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    env.run_at(MIDNIGHT, &with_options(queue, &format!("process -- {}", sh(handler)))).silent();
+    let failures = env.run(&format!("failures {queue}")).success().stdout;
     assert!(failures.ends_with("  a             broker is away\n"), "{failures}");
-    let status = env.run(&[&["status", "--json"], &queue[..]].concat()).success().stdout;
+    let status = env.run(&format!("status --json {queue}")).success().stdout;
     assert!(status.contains("\"failed\":1,"), "{status}");
-    let listed = env.run(&[&["list"], &queue[..]].concat()).success().stdout;
+    let listed = env.run(&format!("list {queue}")).success().stdout;
     assert!(listed.ends_with("broker is away\n"), "{listed}");
-    let explained = env.run(&[&["explain", "a"], &queue[..]].concat()).success().stdout;
+    let explained = env.run(&format!("explain a {queue}")).success().stdout;
     assert!(explained.contains(": broker is away\n"), "{explained}");
     // Once it is archived, no column says so.
     let file = std::fs::read_to_string(env.path("backlog.toml")).unwrap();
     let file = file + "on_archive = { published_at = 'never' }\n";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
-    env.run(&[&["archive", "a"], &queue[..]].concat()).success();
-    let failures = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    env.run(&format!("archive a {queue}")).success();
+    let failures = env.run(&format!("failures {queue}")).success().stdout;
     let unknown =
         "no pending record has failed; archived ones are not known without where_archived\n";
     assert_eq!(failures, unknown);
@@ -300,10 +296,10 @@ fn a_long_error_has_one_id_wherever_it_is_shown() {
     let line = format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}");
     let shown = env.at_terminal(80, &line, "").stdout;
     let of_summary = shown.lines().last().unwrap().split_whitespace().next().unwrap().to_string();
-    let failures = env.run(&["failures", "--json"]).success().stdout;
+    let failures = env.run("failures --json").success().stdout;
     let group: Value = serde_json::from_str(&failures).unwrap();
     assert_eq!(group["group"], of_summary.as_str());
     assert_eq!(group["since"], "2026-11-21T00:00:00Z");
-    let retried = env.run(&["retry", "--failure", &of_summary]).success().stdout;
+    let retried = env.run(&format!("retry --failure {of_summary}")).success().stdout;
     assert_eq!(retried, "made due 2 records\n");
 }

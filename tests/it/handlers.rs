@@ -3,12 +3,11 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, signal, wait_until};
+use crate::testenv::{MIDNIGHT, TestEnv, exists, quoted, ran, sh, signal, wait_until};
 
 /// One record, one pass with this shell script as the handler.
-fn pass(env: &TestEnv, options: &[&str], script: &str) -> crate::testenv::Ran {
-    let args = [&["process", "--ndays", "1"], options, &["--", "sh", "-c", script]].concat();
-    env.run_at(MIDNIGHT, &args)
+fn pass(env: &TestEnv, options: &str, script: &str) -> crate::testenv::Ran {
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {}", sh(script)))
 }
 
 fn one_record() -> TestEnv {
@@ -22,7 +21,7 @@ fn the_record_comes_as_environment_and_as_json() {
     let env = one_record();
     env.sql("ALTER TABLE BACKLOG ADD COLUMN \"odd name\" BLOB");
     env.sql("UPDATE BACKLOG SET PAYLOAD = '{\"a\":\"\u{1F600}\"}', \"odd name\" = x'00ff'");
-    pass(&env, &["--max-attempts", "5"], "env | grep ^BACKLOG_ | sort >env; cat >json").silent();
+    pass(&env, "--max-attempts 5", "env | grep ^BACKLOG_ | sort >env; cat >json").silent();
     let variables = std::fs::read_to_string(env.path("env")).unwrap();
     let variables: Vec<_> = variables
         .lines()
@@ -69,23 +68,23 @@ fn columns_are_in_variables_as_far_as_an_environment_holds_them() {
     let names = "env | grep ^BACKLOG_ROW_ | cut -d= -f1 | sort >names";
     let now = format!("@{MIDNIGHT}");
     let inherited = [("BACKLOG_ROW_ID", "1"), ("BACKLOG_ROW_OTHER", "1")];
-    let pass = |handler: &[&str]| {
-        let args = [&["process", "--now", &now, "--ndays", "9"], handler].concat();
+    let pass = |handler: &str| {
+        let args = format!("process --now {now} --ndays 9 {handler}");
         ran(&env.command(&args).envs(inherited).output().unwrap())
     };
-    pass(&["--", "sh", "-c", names]).silent();
+    pass(&format!("-- {}", sh(names))).silent();
     let names = std::fs::read_to_string(env.path("names")).unwrap();
     let expected = ["DATE_INSERTED", "ID", "MORE", "MOST", "STATUS"];
     let expected: String = expected.map(|name| format!("BACKLOG_ROW_{name}\n")).concat();
     assert_eq!(names, expected);
-    let checked = env.run(&["check", "--ndays", "9", "--", "true"]).stdout;
+    let checked = env.run("check --ndays 9 -- true").stdout;
     let says = "the columns a-b, a_b have no variable, because their variables would have the same";
     assert!(checked.contains(says), "{checked}");
     // A process for many records has none of one of them.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let answer =
         "env >stream-env; read -r hello; read -r record; echo '{\"id\":7,\"outcome\":\"success\"}'";
-    pass(&["--stream", "--", &env.script("stream", answer)]).silent();
+    pass(&format!("--stream -- {}", env.script("stream", answer))).silent();
     let seen = std::fs::read_to_string(env.path("stream-env")).unwrap();
     assert!(seen.contains("BACKLOG_QUEUE=") && !seen.contains("BACKLOG_ROW_"), "{seen}");
 }
@@ -99,8 +98,7 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
         "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, PAYLOAD) VALUES (7, 'NEW', '2026-11-20', 'a'),
          ('1; touch ran', 'NEW', '2026-11-20', 'a'), (8, 'NEW', '2026-11-20', '-rf')",
     );
-    let args = ["process", "--ndays", "1", "--", "sh", "-c", "echo {id} >>ids", "sh", "{PAYLOAD}"];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'echo {id} >>ids' sh {PAYLOAD}").silent();
     assert_eq!(
         env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG ORDER BY ID"),
         "SUCCESS|\nERROR|its PAYLOAD begins with a hyphen, and could be read as an option: write -- \
@@ -112,10 +110,10 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
         ("{order}", "{order} is not a column; use one of ID, STATUS, DATE_INSERTED, PAYLOAD"),
         ("{payload.order}", "{payload.order} is not a column, and fields of JSON are not replaced"),
     ] {
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true", word]).fails(2, &[says]);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- true {word}")).fails(2, &[says]);
         let url = format!("http://localhost/{word}");
         let says = says.split(" is").next().unwrap().trim_matches(['{', '}']);
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--post", &url]).fails(2, &[says]);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {url}")).fails(2, &[says]);
     }
 }
 
@@ -133,7 +131,7 @@ fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
              on_success = {{ sent = 1 }}\nndays = 7\nexec = ['sh', '-c', 'echo $1 >got', 'sh', '{{id}}']\n"
         );
         std::fs::write(env.path("backlog.toml"), toml).unwrap();
-        env.run_at(MIDNIGHT + 86_400, &["process", "--queue", "mails"]).silent();
+        env.run_at(MIDNIGHT + 86_400, "process --queue mails").silent();
         let got = std::fs::read_to_string(env.path("got")).unwrap();
         assert_eq!(got, format!("{expected}\n"));
     }
@@ -142,7 +140,7 @@ fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
 #[test]
 fn a_handler_inherits_neither_the_claims_nor_the_database() {
     let env = one_record();
-    pass(&env, &[], "for fd in /proc/$$/fd/*; do readlink $fd; done >fds").silent();
+    pass(&env, "", "for fd in /proc/$$/fd/*; do readlink $fd; done >fds").silent();
     let fds = std::fs::read_to_string(env.path("fds")).unwrap();
     assert!(fds.contains("pipe:["), "{fds}");
     assert!(!fds.contains("test.db"), "{fds}");
@@ -153,8 +151,8 @@ fn columns_are_filled_into_arguments_without_a_shell() {
     let env = one_record();
     env.sql("UPDATE BACKLOG SET PAYLOAD = '\"$(touch pwned); {ID}\"'");
     let script = env.script("args", "printf '%s\\n' \"$@\" >args");
-    let handler = ["{id}", "--p={PAYLOAD}", "{{unknown}}", "{ print }"];
-    let args = [&["process", "--ndays", "1", "--", &script], &handler[..]].concat();
+    let handler = "{id} --p={PAYLOAD} {{unknown}} '{ print }'";
+    let args = format!("process --ndays 1 -- {script} {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     let args = std::fs::read_to_string(env.path("args")).unwrap();
     assert_eq!(args, "7\n--p=\"$(touch pwned); {ID}\"\n{unknown}\n{ print }\n");
@@ -172,7 +170,7 @@ fn the_exit_code_is_the_outcome() {
         ("echo later >&2; exit 75", "ERROR", 0, "later"),
     ] {
         let env = one_record();
-        pass(&env, &[], script).silent();
+        pass(&env, "", script).silent();
         let row = env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG");
         assert_eq!(row, format!("{status}|{failures}|{error}"), "{script}");
     }
@@ -184,16 +182,15 @@ fn the_error_is_the_last_line_that_is_not_indented() {
     let node = "printf 'x.js:1\\n^\\n\\nError: refused\\n    at x\\n    at y\\n'";
     let anyhow = "printf 'Error: no\\n\\nCaused by:\\n    0: a\\n    1: refused\\n\\n'";
     for (handler, error) in [
-        (["python3", "-c", "raise RuntimeError('ERP down')"], "RuntimeError: ERP down"),
-        (["sh", "-c", &format!("{java} >&2; exit 1")], "Caused by: refused"),
-        (["sh", "-c", &format!("{node} >&2; exit 1")], "Error: refused"),
-        (["sh", "-c", &format!("{anyhow} >&2; exit 1")], "Caused by: 1: refused"),
-        (["sh", "-c", &format!("{anyhow} >&2; exit 75")], "Caused by: 1: refused"),
-        (["sh", "-c", "echo Error: printed; echo said >&2; exit 1"], "said"),
+        (r#"python3 -c "raise RuntimeError('ERP down')""#, "RuntimeError: ERP down"),
+        (&sh(&format!("{java} >&2; exit 1")), "Caused by: refused"),
+        (&sh(&format!("{node} >&2; exit 1")), "Error: refused"),
+        (&sh(&format!("{anyhow} >&2; exit 1")), "Caused by: 1: refused"),
+        (&sh(&format!("{anyhow} >&2; exit 75")), "Caused by: 1: refused"),
+        ("sh -c 'echo Error: printed; echo said >&2; exit 1'", "said"),
     ] {
         let env = one_record();
-        let args = [&["process", "--ndays", "1", "--"][..], &handler].concat();
-        env.run_at(MIDNIGHT, &args).silent();
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
         assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), error, "{handler:?}");
     }
 }
@@ -202,20 +199,19 @@ fn the_error_is_the_last_line_that_is_not_indented() {
 fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
-    pass(&env, &["--strict"], "exit 75").fails(1, &[]);
+    pass(&env, "--strict", "exit 75").fails(1, &[]);
     assert_eq!(env.statuses(), "7|ERROR");
 }
 
 #[test]
 fn a_snoozed_record_waits_and_is_not_charged() {
     let env = one_record();
-    let args = ["process", "--fibonacci", "--drain", "--", "sh", "-c", "exit 75"];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, "process --fibonacci --drain -- sh -c 'exit 75'").silent();
     let row = "SELECT STATUS, FAILURES, LAST_FAILURE FROM BACKLOG";
     assert_eq!(env.query(row), "ERROR|0|2026-11-21T00:00:00Z");
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT + 59, &["process", "--fibonacci", "--", &handler]).silent();
-    env.run_at(MIDNIGHT + 60, &["process", "--fibonacci", "--", &handler]).silent();
+    env.run_at(MIDNIGHT + 59, &format!("process --fibonacci -- {handler}")).silent();
+    env.run_at(MIDNIGHT + 60, &format!("process --fibonacci -- {handler}")).silent();
     assert_eq!(env.handled(), ["7"]);
 }
 
@@ -229,21 +225,21 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
     let rows = "SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
     let before = env.query(rows);
     for (handler, says) in [
-        (&["/no/such/handler"][..], "could not run /no/such/handler: no such file or directory"),
-        (&["no-such-handler"], "is it in PATH"),
-        (&["plain"], "could not run plain: it is not in PATH, but here: write ./plain"),
-        (&["./plain"], "permission denied; is it executable?"),
-        (&["./no_interpreter"], "exec format error; does it begin with #!"),
-        (&["sh", "-c", "no-such-command"], "the handler exited with 127: "),
-        (&["sh", "-c", "echo go away >&2; exit 126"], "the handler exited with 126: go away"),
+        ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
+        ("no-such-handler", "is it in PATH"),
+        ("plain", "could not run plain: it is not in PATH, but here: write ./plain"),
+        ("./plain", "permission denied; is it executable?"),
+        ("./no_interpreter", "exec format error; does it begin with #!"),
+        ("sh -c no-such-command", "the handler exited with 127: "),
+        ("sh -c 'echo go away >&2; exit 126'", "the handler exited with 126: go away"),
     ] {
-        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
-            let args = [&["process"], mode, &["--"], handler].concat();
+        for mode in ["--ndays 1", "--fibonacci"] {
+            let args = format!("process {mode} -- {handler}");
             let ran = env.run_at(MIDNIGHT, &args).fails(1, &[says]);
             let lines: Vec<_> = ran.stderr.lines().collect();
             assert!(lines[0].starts_with("backlog: record 3 stays as it was: "), "{lines:?}");
             // What was started gets another chance, with other records.
-            if handler[0] == "sh" {
+            if handler.starts_with("sh ") {
                 assert!(lines[1..] != [""; 0], "{lines:?}");
             } else {
                 assert!(lines.len() == 1 && lines[0].ends_with("the pass stops here"), "{lines:?}");
@@ -255,13 +251,12 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
 
 #[test]
 fn a_handler_that_cannot_be_run_for_one_record_alone_has_failed() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
-        for drain in [&[][..], &["--drain"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
+        for drain in ["", "--drain"] {
             let env = TestEnv::new();
             env.insert(5, MIDNIGHT);
             let handler = env.noting("[ $BACKLOG_ID = 3 ] && { echo gone >&2; exit 127; }; exit 0");
-            let args = [&["process"], mode, drain, &["--", &handler]].concat();
-            env.run_at(MIDNIGHT, &args).silent();
+            env.run_at(MIDNIGHT, &format!("process {mode} {drain} -- {handler}")).silent();
             assert_eq!(env.handled(), ["5", "4", "3", "2", "1"]);
             assert_eq!(env.count("SUCCESS"), 4);
             let row = "SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG WHERE ID = 3";
@@ -278,9 +273,9 @@ fn a_pass_that_stops_by_itself_lets_running_handlers_end() {
     let began = "while [ ! -e began ]; do sleep 0.01; done";
     let script = format!("[ $BACKLOG_ID = 4 ] || {{ {began}; exit 1; }}; {}", pausing.script);
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--ndays", "1", "--now", &now, "--jobs", "2", "--grace", "0s", "-v"];
-    let stop = ["--max-consecutive-failures", "1", "--", "sh", "-c", &script];
-    let child = env.spawn_logging(&[&args[..], &stop].concat());
+    let args = format!("process --ndays 1 --now {now} --jobs 2 --grace 0s -v");
+    let stop = format!("--max-consecutive-failures 1 -- {}", sh(&script));
+    let child = env.spawn_logging(&format!("{args} {stop}"));
     env.logs("was interrupted; it stays as it was");
     pausing.let_go();
     let output = child.wait_with_output().unwrap();
@@ -294,7 +289,7 @@ fn a_handler_that_takes_too_long_is_ended_with_all_it_started() {
     let env = one_record();
     let pids = env.path("pids").display().to_string();
     let script = format!("trap '' TERM; sleep 1000 & echo $$ $! >{pids}; wait; sleep 1000");
-    pass(&env, &["--timeout", "200ms", "--grace", "100ms", "--joblog", "joblog"], &script).silent();
+    pass(&env, "--timeout 200ms --grace 100ms --joblog joblog", &script).silent();
     assert_eq!(
         env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
         "ERROR|1|timed out after 200ms"
@@ -312,7 +307,7 @@ fn a_handler_that_takes_too_long_is_ended_with_all_it_started() {
 #[test]
 fn a_gigabyte_of_output_is_let_go_by() {
     let env = one_record();
-    pass(&env, &[], "head -c 1G /dev/zero; echo the end >&2; exit 1").silent();
+    pass(&env, "", "head -c 1G /dev/zero; echo the end >&2; exit 1").silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "the end");
 }
 
@@ -320,9 +315,9 @@ fn a_gigabyte_of_output_is_let_go_by() {
 fn a_large_payload_comes_on_standard_input_whether_it_is_read_or_not() {
     let env = one_record();
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 10000000, 'x'))");
-    pass(&env, &[], "exit 3").silent();
+    pass(&env, "", "exit 3").silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "exit status 3");
-    pass(&env, &[], "wc -c >size").silent();
+    pass(&env, "", "wc -c >size").silent();
     let size: u64 = std::fs::read_to_string(env.path("size")).unwrap().trim().parse().unwrap();
     assert!(size > 10_000_000 && size < 10_001_000, "{size}");
     assert_eq!(env.statuses(), "7|SUCCESS");
@@ -341,16 +336,14 @@ fn the_whole_record_is_read_in_every_way_however_large_it_is() {
         let payload = format!("{begin}{}{end}", "x".repeat(size - begin.len() - end.len()));
         let connection = env.connection();
         connection.execute("UPDATE BACKLOG SET PAYLOAD = ?1", [&payload]).unwrap();
-        let args = ["process", "--ndays", "1", "--set", "payload=PAYLOAD", "--"];
-        for handler in
-            [&["tee", "read"][..], &["sh", "-c", reads_lines], &["python3", "-c", parses]]
-        {
+        let args = "process --ndays 1 --set payload=PAYLOAD --";
+        for handler in ["tee read", &sh(reads_lines), &format!("python3 -c {}", quoted(parses))] {
             // A shell reads byte by byte.
-            if handler[0] == "sh" && size > 1 << 20 {
+            if handler.starts_with("sh") && size > 1 << 20 {
                 continue;
             }
             env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
-            env.run_at(MIDNIGHT, &[&args[..], handler].concat()).silent();
+            env.run_at(MIDNIGHT, &format!("{args} {handler}")).silent();
             let read = std::fs::read_to_string(env.path("read")).unwrap();
             assert!(read.trim_end() == payload, "{size}: {} bytes, {handler:?}", read.len());
             assert_eq!(env.statuses(), "7|SUCCESS");
@@ -364,7 +357,7 @@ fn a_value_too_long_for_an_argument_fails_its_record_only() {
     env.insert(2, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 3000000, 'x')) WHERE ID = 1");
     env.sql("UPDATE BACKLOG SET PAYLOAD = '1' WHERE ID = 2");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true", "{PAYLOAD}"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true {PAYLOAD}").silent();
     assert_eq!(env.statuses(), "1|ERROR\n2|SUCCESS");
     let error = env.query("SELECT LAST_ERROR FROM BACKLOG WHERE ID = 1");
     assert!(error.contains("argument list too long"), "{error}");
@@ -374,8 +367,15 @@ fn a_value_too_long_for_an_argument_fails_its_record_only() {
 fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
     let env = one_record();
     let pid = env.path("pid").display().to_string();
-    pass(&env, &[], &format!("setsid sh -c 'echo $$ >{pid}; exec sleep 1000' & while [ ! -s {pid} ]; do sleep 0.01; done; echo done >&2; exit 1"))
-        .silent();
+    pass(
+        &env,
+        "",
+        &format!(
+            "setsid sh -c 'echo $$ >{pid}; exec sleep 1000' & while [ ! \
+                             -s {pid} ]; do sleep 0.01; done; echo done >&2; exit 1"
+        ),
+    )
+    .silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "done");
     let pid = std::fs::read_to_string(&pid).unwrap();
     signal("-KILL", pid.trim());
@@ -388,8 +388,8 @@ fn a_signal_lets_running_handlers_end_and_settles_them() {
         env.insert(5, MIDNIGHT);
         let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
-        let args = ["process", "--ndays", "1", "--now", &now, "-v", "--", "sh", "-c"];
-        let child = env.spawn_logging(&[&args[..], &[&pausing.script]].concat());
+        let args = format!("process --ndays 1 --now {now} -v --");
+        let child = env.spawn_logging(&format!("{args} {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         signal(name, child.id());
         env.logs("stopping on signal");
@@ -408,11 +408,9 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
         let began = env.path("began");
         let now = format!("@{MIDNIGHT}");
         let script = format!("touch {}; sleep 1000", began.display());
-        let mut args = vec!["process", "--fibonacci", "--now", &now, "--grace", "50ms"];
-        if stop != "signal" {
-            args.extend([stop, "1s"]);
-        }
-        args.extend(["--", "sh", "-c", &script]);
+        let limit = if stop == "signal" { "" } else { "--max-runtime 1s" };
+        let args =
+            format!("process --fibonacci --now {now} --grace 50ms {limit} -- {}", sh(&script));
         let child = env.spawn(&args);
         wait_until("the handler begins", exists(&began));
         if stop == "signal" {
@@ -432,8 +430,8 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
     let began = env.path("began");
     let now = format!("@{MIDNIGHT}");
     let script = format!("touch {}; sleep 1000", began.display());
-    let args = ["process", "--ndays", "1", "--now", &now, "--grace", "1h", "-v", "--"];
-    let child = env.spawn_logging(&[&args[..], &["sh", "-c", &script]].concat());
+    let args = format!("process --ndays 1 --now {now} --grace 1h -v --");
+    let child = env.spawn_logging(&format!("{args} {}", sh(&script)));
     wait_until("the handler begins", exists(&began));
     let signal = |name: &str| {
         signal(name, child.id());
@@ -453,8 +451,8 @@ fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
     let now = format!("@{MIDNIGHT}");
     let wait = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
     let script = format!("touch {}; {wait}", began.display());
-    let args = ["process", "--ndays", "1", "--now", &now, "--grace", "1h", "--max-runtime", "2s"];
-    let child = env.spawn_logging(&[&args[..], &["--", "sh", "-c", &script]].concat());
+    let args = format!("process --ndays 1 --now {now} --grace 1h --max-runtime 2s");
+    let child = env.spawn_logging(&format!("{args} -- {}", sh(&script)));
     wait_until("the handler begins", exists(&began));
     std::thread::sleep(Duration::from_millis(2_200));
     // The same signal again is timeout(1)'s echo.
@@ -509,9 +507,9 @@ fn a_handler_inherits_nothing_that_webhooks_are_sent_with() {
         let script = format!("env >{said}; {}", if stream { reply } else { "" });
         let handler = env.script("handler", &script);
         let now = format!("@{MIDNIGHT}");
-        let mut args = vec!["process", "--now", &now, "--ndays", "1"];
-        args.extend(stream.then_some("--stream"));
-        let mut command = env.command(&[&args[..], &["--", &handler]].concat());
+        let stream = if stream { "--stream" } else { "" };
+        let args = format!("process --now {now} --ndays 1 {stream} -- {handler}");
+        let mut command = env.command(&args);
         let secrets = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"].map(|name| (name, "S3kr: 1"));
         ran(&command.envs(secrets).env("OTHER", "kept").output().unwrap()).silent();
         let said = std::fs::read_to_string(env.path("said")).unwrap();

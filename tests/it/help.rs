@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
+use crate::testenv::{Args, MIDNIGHT, TestEnv, ran, skipped};
 
 const COMMANDS: [&str; 21] = [
     "",
@@ -84,11 +84,11 @@ fn the_long_help_comes_in_groups_with_defaults_and_variables() {
 fn a_help_is_the_same_however_it_is_asked_for() {
     let env = TestEnv::empty();
     let short = help(&env, "process", "-h");
-    for args in [&["process", "-vh"][..], &["process", "--ndays", "1", "-hv"]] {
+    for args in ["process -vh", "process --ndays 1 -hv"] {
         assert_eq!(env.run(args).success().stdout, short, "{args:?}");
     }
     assert_eq!(help(&env, "help", "process"), help(&env, "process", "--help"));
-    let bare = env.run(&[]);
+    let bare = env.run("");
     assert_eq!((bare.exit, bare.stderr), (Some(2), help(&env, "", "-h")));
 }
 
@@ -117,9 +117,9 @@ fn the_option_of_each_key_is_one() {
         let words = shlex::split(option).unwrap();
         let (long, value) = words.split_first().unwrap();
         let args: Vec<_> = std::iter::once(format!("--{long}")).chain(value.to_vec()).collect();
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let args = [vec!["process".into(), "--dry-run".into()], args].concat();
         // clap's own errors begin otherwise than those of a command that lacks something.
-        let ran = env.run(&[&["process", "--dry-run"], &args[..]].concat());
+        let ran = env.run(&args);
         assert!(ran.stderr.starts_with("backlog: "), "{option}: {}", ran.stderr);
         let (_, variable) = rest.split_once("- Environment: `").unwrap();
         let variable = variable.split('`').next().unwrap();
@@ -206,7 +206,7 @@ fn the_example_of_each_key_is_legal() {
         };
         let file = format!("[queue.q]\n{db}\n{beside}\n{key} = {value}\n");
         fs::write(env.path("backlog.toml"), &file).unwrap();
-        let mut command = env.command(&["crontab", "--queue", "q"]);
+        let mut command = env.command("crontab --queue q");
         let ran = ran(&command.env_remove("BACKLOG_DB").output().unwrap());
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{file}");
         count += 1;
@@ -218,26 +218,23 @@ fn the_example_of_each_key_is_legal() {
 fn an_unknown_option_gets_the_tip_of_the_parser() {
     let env = TestEnv::new();
     for (args, tip) in [
-        (&["process", "--dry-rum"][..], "tip: a similar argument exists: '--dry-run'"),
-        (&["process", "--all-queue"], "tip: a similar argument exists: '--all-queues'"),
-        (&["archive", "--older", "3d"], "tip: a similar argument exists: '--older-than'"),
+        ("process --dry-rum", "tip: a similar argument exists: '--dry-run'"),
+        ("process --all-queue", "tip: a similar argument exists: '--all-queues'"),
+        ("archive --older 3d", "tip: a similar argument exists: '--older-than'"),
         // A queue may be called like a command.
-        (
-            &["--queue", "init", "process", "--dry-rum"],
-            "tip: a similar argument exists: '--dry-run'",
-        ),
+        ("--queue init process --dry-rum", "tip: a similar argument exists: '--dry-run'"),
     ] {
         let ran = env.run(args).fails(2, &[tip]);
         assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
     }
-    for args in [&["process", "--foo"][..], &["explain", "--foo", "7"]] {
+    for args in ["process --foo", "explain --foo 7"] {
         let ran = env.run(args).fails(2, &["unexpected argument"]);
         assert!(!ran.stderr.contains("tip:"), "{}", ran.stderr);
     }
 }
 
 /// What bash completes, with these words on its command line.
-fn completed(env: &TestEnv, words: &[&str]) -> String {
+fn completed(env: &TestEnv, words: &str) -> String {
     let script = r#"
         source <(backlog completions bash)
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
@@ -246,7 +243,7 @@ fn completed(env: &TestEnv, words: &[&str]) -> String {
         echo "${COMPREPLY[@]}""#;
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_backlog")).parent().unwrap();
     let mut command = Command::new("bash");
-    command.args(["-c", script, "bash"]).args(words).current_dir(env.path(""));
+    command.args(["-c", script, "bash"]).args(words.words()).current_dir(env.path(""));
     command.env("PATH", format!("{}:/usr/bin:/bin", program.display()));
     ran(&command.env_remove("BACKLOG_CONFIG").output().unwrap()).success().stdout
 }
@@ -258,14 +255,14 @@ fn bash_completes_commands_options_values_and_queues() {
     env.script("sync-order", "true");
     fs::write(env.path("other.toml"), "[queue.other]\n").unwrap();
     for (words, expected) in [
-        (&["backlog", "--config", "other.toml", "status", "--queue", ""][..], "other\n"),
-        (&["backlog", "sta"], "status\n"),
-        (&["backlog", "process", "--dr"], "--dry-run --drain\n"),
-        (&["backlog", "status", "--queue", ""], "mails orders\n"),
-        (&["backlog", "--queue", "o"], "orders\n"),
-        (&["backlog", "process", "--policy", "e"], "exponential even\n"),
-        (&["backlog", "list", "--order", ""], "newest oldest\n"),
-        (&["backlog", "process", "--ndays", "1", "--", "./sy"], "./sync-order\n"),
+        ("backlog --config other.toml status --queue ''", "other\n"),
+        ("backlog sta", "status\n"),
+        ("backlog process --dr", "--dry-run --drain\n"),
+        ("backlog status --queue ''", "mails orders\n"),
+        ("backlog --queue o", "orders\n"),
+        ("backlog process --policy e", "exponential even\n"),
+        ("backlog list --order ''", "newest oldest\n"),
+        ("backlog process --ndays 1 -- ./sy", "./sync-order\n"),
     ] {
         assert_eq!(completed(&env, words), expected, "{words:?}");
     }
@@ -275,7 +272,7 @@ fn bash_completes_commands_options_values_and_queues() {
 fn each_shell_has_a_script_that_it_can_read() {
     let env = TestEnv::empty();
     for shell in ["bash", "zsh", "fish"] {
-        let script = env.run(&["completions", shell]).success().stdout;
+        let script = env.run(&format!("completions {shell}")).success().stdout;
         assert!(script.contains("backlog"), "{script}");
         fs::write(env.path(shell), script).unwrap();
         let mut command = Command::new(shell);
@@ -284,13 +281,13 @@ fn each_shell_has_a_script_that_it_can_read() {
             Err(_) => skipped(&format!("the completions of {shell}: there is no {shell}")),
         }
     }
-    env.run(&["completions", "tcsh"]).fails(2, &["invalid value 'tcsh'", "bash, zsh, fish"]);
+    env.run("completions tcsh").fails(2, &["invalid value 'tcsh'", "bash, zsh, fish"]);
 }
 
 #[test]
 fn there_is_a_manual_page_for_each_command() {
     let env = TestEnv::empty();
-    let listed = env.run(&["man", "pages"]).success().stdout;
+    let listed = env.run("man pages").success().stdout;
     assert_eq!(listed.lines().count(), COMMANDS.len());
     let page = |name: &str| fs::read_to_string(env.path(&format!("pages/man1/{name}"))).unwrap();
     for command in COMMANDS {
@@ -322,11 +319,11 @@ fn there_is_a_manual_page_for_each_command() {
 fn init_may_run_twice_if_told_so() {
     let env = TestEnv::empty();
     let name = env.db().display().to_string();
-    let created = env.run(&["init", "--if-missing"]).success();
+    let created = env.run("init --if-missing").success();
     assert_eq!(created.stdout, format!("created table BACKLOG in {name}\n"));
     env.insert_one(1, MIDNIGHT);
-    let found = env.run(&["init", "--if-missing"]).success();
+    let found = env.run("init --if-missing").success();
     assert_eq!(found.stdout, format!("found table BACKLOG in {name}\n"));
     assert_eq!(env.count("NEW"), 1);
-    env.run(&["init"]).fails(1, &["table BACKLOG already exists in"]);
+    env.run("init").fails(1, &["table BACKLOG already exists in"]);
 }

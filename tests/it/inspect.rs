@@ -24,7 +24,7 @@ fn mixed() -> TestEnv {
 fn status_counts_by_status_and_age() {
     let env = mixed();
     env.sql("PRAGMA ignore_check_constraints = 1; INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED) VALUES (9, 'PAUSED', 'never')");
-    let ran = env.run_at(MIDNIGHT, &["status", "--ndays", "7"]).success();
+    let ran = env.run_at(MIDNIGHT, "status --ndays 7").success();
     let expected = format!(
         "BACKLOG in {} at 2026-11-21T00:00:00Z
 
@@ -57,7 +57,7 @@ e8721114        2  2026-11-20T23:58:00Z  2026-11-20T23:58:00Z  2 8           no 
 fn status_tells_the_next_due_instant() {
     let env = mixed();
     env.sql("DELETE FROM BACKLOG WHERE STATUS = 'NEW'");
-    let ran = env.run_at(MIDNIGHT, &["status", "--fibonacci"]).success();
+    let ran = env.run_at(MIDNIGHT, "status --fibonacci").success();
     for line in [
         "due now         0 (--fibonacci)",
         "oldest due      none",
@@ -66,7 +66,7 @@ fn status_tells_the_next_due_instant() {
     ] {
         assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
     }
-    let ran = env.run_at(MIDNIGHT - DAY, &["status", "--ndays", "9", "--min-ndays", "3"]).success();
+    let ran = env.run_at(MIDNIGHT - DAY, "status --ndays 9 --min-ndays 3").success();
     assert!(
         ran.stdout.contains("next due        2026-11-20T23:59:01Z, in 23h 59m"),
         "{}",
@@ -77,7 +77,7 @@ fn status_tells_the_next_due_instant() {
 #[test]
 fn status_as_json_says_the_same() {
     let env = mixed();
-    let ran = env.run_at(MIDNIGHT, &["status", "--fibonacci", "--json"]).success();
+    let ran = env.run_at(MIDNIGHT, "status --fibonacci --json").success();
     let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(status["table"], "BACKLOG");
     assert_eq!(status["now"], "2026-11-21T00:00:00Z");
@@ -88,7 +88,7 @@ fn status_as_json_says_the_same() {
     assert_eq!(status["oldest_pending"]["id"], 7);
     assert_eq!(status["oldest_due"]["date_inserted"], "2025-10-16T23:59:00Z");
     assert_eq!(status["next_due_at"], "2026-11-21T00:00:00Z");
-    let ran = env.run_at(MIDNIGHT, &["status", "--json"]).success();
+    let ran = env.run_at(MIDNIGHT, "status --json").success();
     let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(status.get("due"), None, "no policy, no verdict");
 }
@@ -96,7 +96,7 @@ fn status_as_json_says_the_same() {
 #[test]
 fn list_shows_records_by_status() {
     let env = mixed();
-    let ran = env.run_at(MIDNIGHT, &["list", "--status", "error,success", "--fibonacci"]).success();
+    let ran = env.run_at(MIDNIGHT, "list --status error,success --fibonacci").success();
     assert_eq!(
         ran.stdout,
         "ID          STATUS    INSERTED              FAILURES  LAST FAILURE          NEXT ATTEMPT          LAST ERROR\n\
@@ -109,32 +109,28 @@ fn list_shows_records_by_status() {
 #[test]
 fn list_due_is_what_a_pass_takes() {
     let env = mixed();
-    for mode in [&["--ndays", "7"][..], &["--ndays", "200", "--min-ndays", "1"], &["--fibonacci"]] {
+    for mode in ["--ndays 7", "--ndays 200 --min-ndays 1", "--fibonacci"] {
         let now = MIDNIGHT + 2 * MINUTE;
-        let ran = env.run_at(now, &[&["list", "--due", "--json"], mode].concat()).success();
+        let ran = env.run_at(now, &format!("list --due --json {mode}")).success();
         let listed: Vec<String> = ran
             .stdout
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string())
             .collect();
         let handler = env.noting("exit 75");
-        env.run_at(now, &[&["process"], mode, &["--", &handler]].concat()).silent();
+        env.run_at(now, &format!("process {mode} -- {handler}")).silent();
         assert_eq!(env.handled(), listed, "{mode:?}");
     }
-    env.run(&["list", "--due"]).fails(2, &["--ndays, --fibonacci, --policy or --progressive"]);
-    env.run(&["list", "--due", "--status", "SUCCESS", "--fibonacci"])
+    env.run("list --due").fails(2, &["--ndays, --fibonacci, --policy or --progressive"]);
+    env.run("list --due --status SUCCESS --fibonacci")
         .fails(2, &["only NEW and ERROR records can be due"]);
 }
 
 #[test]
 fn list_as_json_has_one_object_per_line() {
     let env = mixed();
-    let ran = env
-        .run_at(
-            MIDNIGHT,
-            &["list", "--json", "--status", "ERROR", "--fibonacci", "--order", "oldest"],
-        )
-        .success();
+    let ran =
+        env.run_at(MIDNIGHT, "list --json --status ERROR --fibonacci --order oldest").success();
     assert_eq!(
         ran.stdout.lines().next().unwrap(),
         r#"{"id":2,"status":"ERROR","date_inserted":"2026-11-17T23:59:00Z","failures":5,"last_failure":"2026-11-20T23:58:00Z","last_error":"no route","due":false,"next_attempt_at":"2026-11-21T00:03:00Z"}"#
@@ -145,16 +141,12 @@ fn list_as_json_has_one_object_per_line() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let env = TestEnv::new();
     env.insert(20_000, MIDNIGHT);
-    for args in [
-        &["list"][..],
-        &["process", "--ndays", "99999", "--dry-run"],
-        &["process", "--ndays", "9999", "--dry-run"],
-    ] {
-        let script = format!("{} {} | head -1", env!("CARGO_BIN_EXE_backlog"), args.join(" "));
+    for args in ["list", "process --ndays 99999 --dry-run", "process --ndays 9999 --dry-run"] {
+        let script = format!("{} {} | head -1", env!("CARGO_BIN_EXE_backlog"), args);
         let mut command = std::process::Command::new("bash");
         command.args(["-c", &format!("set -o pipefail; {script}")]).env("BACKLOG_DB", env.db());
         let ran = crate::testenv::ran(&command.output().unwrap());
-        if args.contains(&"99999") {
+        if args.contains("99999") {
             ran.fails(2, &["--ndays"]);
         } else {
             assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}");
@@ -165,7 +157,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let env = TestEnv::empty();
-    let said = |args: &[&str]| {
+    let said = |args: &str| {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = env.command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
         crate::testenv::ran(&output).fails(1, &[]).stderr
@@ -173,19 +165,14 @@ fn output_that_cannot_be_written_is_an_error() {
     let full = "could not write to standard output: no space left on device\n";
     // What was done is said to be done.
     let created = format!("created table BACKLOG in {}", env.db().display());
-    for (args, done) in [(&["init"][..], &*created), (&["add", "1", "2"], "added 2 records")] {
+    for (args, done) in [("init", &*created), ("add 1 2", "added 2 records")] {
         assert_eq!(said(args), format!("backlog: {done}, but this could not be printed: {full}"));
     }
     assert_eq!(env.count("NEW"), 2);
     // Less and more than a buffer holds.
     for more in [0, 1000] {
         env.insert(more, MIDNIGHT);
-        for args in [
-            &["status"][..],
-            &["list"],
-            &["list", "--json"],
-            &["process", "--ndays", "1", "--dry-run"],
-        ] {
+        for args in ["status", "list", "list --json", "process --ndays 1 --dry-run"] {
             assert_eq!(said(args), format!("backlog: {full}"), "{args:?}");
         }
     }
@@ -198,9 +185,9 @@ fn status_and_list_read_a_database_that_cannot_be_written() {
     let mut permissions = std::fs::metadata(env.db()).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(env.db(), permissions).unwrap();
-    let ran = env.run_at(MIDNIGHT, &["status"]).success();
+    let ran = env.run_at(MIDNIGHT, "status").success();
     assert!(ran.stdout.contains("NEW          2"), "{}", ran.stdout);
-    assert_eq!(env.run(&["list"]).success().stdout.lines().count(), 3);
+    assert_eq!(env.run("list").success().stdout.lines().count(), 3);
 }
 
 #[test]
@@ -208,22 +195,19 @@ fn what_is_given_up_is_not_due() {
     let env = mixed();
     env.sql("DELETE FROM BACKLOG WHERE STATUS = 'NEW'");
     let later = MIDNIGHT + 10 * MINUTE;
-    let limits: [&[&str]; 2] = [&["--max-attempts", "5"], &["--max-age", "1h"]];
-    for limit in limits {
-        let args = [&["status", "--ndays", "1"], limit].concat();
-        let ran = env.run_at(later, &args).success();
-        let due = if limit[0] == "--max-age" { 1 } else { 0 };
+    for limit in ["--max-attempts 5", "--max-age 1h"] {
+        let ran = env.run_at(later, &format!("status --ndays 1 {limit}")).success();
+        let due = if limit.starts_with("--max-age") { 1 } else { 0 };
         for line in [&format!("due now         {due} (--ndays 1)"), "to be archived  1 (given up)"]
         {
             assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
         }
     }
-    let mut command = env.command(&["list", "--fibonacci", "--now", &format!("@{later}")]);
+    let mut command = env.command(&format!("list --fibonacci --now @{later}"));
     command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "5");
     let listed = crate::testenv::ran(&command.output().unwrap()).success().stdout;
     assert_eq!(listed.matches("none: given up").count(), 2, "{listed}");
-    let args = ["process", "--fibonacci", "--max-attempts", "5", "--", "true"];
-    let ran = env.run_at(later, &args);
+    let ran = env.run_at(later, "process --fibonacci --max-attempts 5 -- true");
     assert_eq!(ran.exit, Some(1), "{ran:?}");
     assert_eq!(env.count("ARCHIVED"), 2);
 }
@@ -233,26 +217,26 @@ fn a_server_sorts_no_more_than_a_list_shows() {
     let Some(cluster) = Cluster::private(&["log_statement=all"]) else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    env.run(&["add", "1", "2", "3", "4"]).success();
+    env.run("init").success();
+    env.run("add 1 2 3 4").success();
     database.sql("UPDATE backlog SET status = 'ERROR', last_error = 'no route' WHERE id = 1");
-    let listed = |args: &[&str]| {
+    let listed = |args: &str| {
         let before = cluster.log().len();
-        let ran = env.run(&[&["list", "--json", "--limit", "2"], args].concat()).success();
+        let ran = env.run(&format!("list --json --limit 2 {args}")).success();
         let ids = ran.stdout.lines().map(|line| {
             let record: serde_json::Value = serde_json::from_str(line).unwrap();
             record["id"].as_i64().unwrap()
         });
         (ids.collect::<Vec<_>>(), cluster.log()[before..].contains(" LIMIT 2"))
     };
-    assert_eq!(listed(&[]), (vec![4, 3], true));
-    assert_eq!(listed(&["--order", "oldest"]), (vec![1, 2], true));
-    assert_eq!(listed(&["--status", "NEW"]), (vec![4, 3], true));
+    assert_eq!(listed(""), (vec![4, 3], true));
+    assert_eq!(listed("--order oldest"), (vec![1, 2], true));
+    assert_eq!(listed("--status NEW"), (vec![4, 3], true));
     // With these filters more than the first two records may be needed.
-    assert_eq!(listed(&["--failure", "no route"]), (vec![1], false));
-    assert_eq!(listed(&["--due", "--fibonacci"]), (vec![4, 3], false));
-    assert_eq!(listed(&["--since", "1h"]), (vec![4, 3], false));
-    assert_eq!(listed(&["--shard", "1/1"]).0, [4, 3]);
+    assert_eq!(listed("--failure 'no route'"), (vec![1], false));
+    assert_eq!(listed("--due --fibonacci"), (vec![4, 3], false));
+    assert_eq!(listed("--since 1h"), (vec![4, 3], false));
+    assert_eq!(listed("--shard 1/1").0, [4, 3]);
 }
 
 #[test]
@@ -262,7 +246,7 @@ fn rows_without_a_usable_id_do_not_shorten_a_list() {
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20'), (2, 'NEW', '2026-11-20'),
          (3, 'NEW', '2026-11-20'), (NULL, 'NEW', '2026-11-21'), (NULL, 'NEW', '2026-11-21')",
     );
-    let listed = env.run_at(MIDNIGHT, &["list", "--json", "--limit", "2"]).success();
+    let listed = env.run_at(MIDNIGHT, "list --json --limit 2").success();
     let ids = listed.stdout.lines().map(|line| line.split(',').next().unwrap().to_string());
     assert_eq!(ids.collect::<Vec<_>>(), ["{\"id\":3", "{\"id\":2"]);
 }

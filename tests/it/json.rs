@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, signal};
 
 const SCHEMAS: [&str; 6] = ["status", "list", "failures", "check", "joblog", "simulate"];
 
@@ -197,16 +197,15 @@ fn the_page_on_json_links_each_schema_and_its_whole_examples_are_legal() {
 fn a_status_has_the_form_of_its_schema() {
     let mut schema = Schema::new("status");
     let env = TestEnv::new();
-    let mut looks = |count, env: &TestEnv, now: i64, args: &[&str]| {
-        let args = [&["status", "--json"], args].concat();
-        schema.takes(count, &env.run_at(now, &args).success().stdout);
+    let mut looks = |count, env: &TestEnv, now: i64, args: &str| {
+        schema.takes(count, &env.run_at(now, &format!("status --json {args}")).success().stdout);
     };
-    looks(1, &env, MIDNIGHT, &[]);
-    looks(1, &env, MIDNIGHT, &["--fibonacci"]);
-    env.run_at(MIDNIGHT, &["pause", "--for", "1h", "--reason", "a release"]).success();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
-    looks(1, &env, MIDNIGHT, &[]);
-    env.run(&["resume"]).success();
+    looks(1, &env, MIDNIGHT, "");
+    looks(1, &env, MIDNIGHT, "--fibonacci");
+    env.run_at(MIDNIGHT, "pause --for 1h --reason 'a release'").success();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
+    looks(1, &env, MIDNIGHT, "");
+    env.run("resume").success();
 
     // One record of each status, one of none, and one without a date.
     env.insert(5, MIDNIGHT - MINUTE);
@@ -219,59 +218,59 @@ fn a_status_has_the_form_of_its_schema() {
         "mixed",
         "case $BACKLOG_ID in 1) exit 0;; 2) echo later >&2; exit 75;; esac; echo no >&2; exit 1",
     );
-    let pass = |now: i64, exit: i32, args: &[&str]| {
-        assert_eq!(env.run_at(now, &[&["process"], args].concat()).exit, Some(exit), "{args:?}");
+    let pass = |now: i64, exit: i32, args: &str| {
+        assert_eq!(env.run_at(now, &format!("process {args}")).exit, Some(exit), "{args:?}");
     };
-    pass(MIDNIGHT, 1, &["--fibonacci", "--max-attempts", "1", "--", &handler]);
-    looks(1, &env, MIDNIGHT + 1, &["--fibonacci", "--max-attempts", "2"]);
-    looks(1, &env, MIDNIGHT + 1, &[]);
-    pass(MIDNIGHT + 1, 0, &["--fibonacci", "--", "true"]);
-    looks(1, &env, MIDNIGHT + DAY, &["--ndays", "1"]);
-    pass(MIDNIGHT + DAY, 1, &["--ndays", "9", "--", "/no/such"]);
-    looks(1, &env, MIDNIGHT + DAY, &["--ndays", "9", "--max-age", "1h", "--passes", "2"]);
+    pass(MIDNIGHT, 1, &format!("--fibonacci --max-attempts 1 -- {handler}"));
+    looks(1, &env, MIDNIGHT + 1, "--fibonacci --max-attempts 2");
+    looks(1, &env, MIDNIGHT + 1, "");
+    pass(MIDNIGHT + 1, 0, "--fibonacci -- true");
+    looks(1, &env, MIDNIGHT + DAY, "--ndays 1");
+    pass(MIDNIGHT + DAY, 1, "--ndays 9 -- /no/such");
+    looks(1, &env, MIDNIGHT + DAY, "--ndays 9 --max-age 1h --passes 2");
 
     // A line that comes every quarter of an hour, and then no more.
     for quarter in 1..=5 {
-        pass(MIDNIGHT + quarter * 15 * MINUTE, 0, &["--policy", "list:1m", "--", "true"]);
+        pass(MIDNIGHT + quarter * 15 * MINUTE, 0, "--policy list:1m -- true");
     }
-    looks(1, &env, MIDNIGHT + 9 * HOUR, &[]);
+    looks(1, &env, MIDNIGHT + 9 * HOUR, "");
 
     // One that runs, hangs, is stopped, is killed; and none.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--now", &now, "--policy", "even", "--grace", "0s"];
-    let begin = |more: &[&str]| {
+    let line = format!("process --now {now} --policy even --grace 0s");
+    let begin = |more: &str| {
         let _ = std::fs::remove_file(env.path("pid"));
-        let pass = env.spawn(&[&line[..], more, &["--", "sh", "-c", &staying.script]].concat());
+        let pass = env.spawn(&format!("{line} {more} -- {}", sh(&staying.script)));
         staying.wait_for_begin();
         pass
     };
-    let mut running = begin(&[]);
-    looks(1, &env, MIDNIGHT + MINUTE, &[]);
+    let mut running = begin("");
+    looks(1, &env, MIDNIGHT + MINUTE, "");
     env.state(
         "INSERT INTO running SELECT run, '1', 1, 0 FROM passes WHERE ended IS NULL RETURNING 1",
     );
-    looks(1, &env, MIDNIGHT + 9 * HOUR, &[]);
+    looks(1, &env, MIDNIGHT + 9 * HOUR, "");
     signal("-TERM", running.id());
     running.wait().unwrap();
-    looks(1, &env, MIDNIGHT + 9 * HOUR, &[]);
-    begin(&["--max-runtime", "1s"]).wait().unwrap();
-    looks(1, &env, MIDNIGHT, &[]);
-    let mut killed = begin(&[]);
+    looks(1, &env, MIDNIGHT + 9 * HOUR, "");
+    begin("--max-runtime 1s").wait().unwrap();
+    looks(1, &env, MIDNIGHT, "");
+    let mut killed = begin("");
     env.kill(&mut killed);
-    looks(1, &env, MIDNIGHT, &[]);
+    looks(1, &env, MIDNIGHT, "");
 
     // One in which nothing succeeds.
     let failing = TestEnv::new();
     failing.insert(10, MIDNIGHT - MINUTE);
-    failing.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]).silent();
-    looks(1, &failing, MIDNIGHT + HOUR, &[]);
+    failing.run_at(MIDNIGHT, "process --ndays 1 -- false").silent();
+    looks(1, &failing, MIDNIGHT + HOUR, "");
 
     // Several queues, one of which is not there.
     let config = "[defaults]\ndb = 'test.db'\n[queue.a]\nndays = 9\n[queue.gone]\ntable = 'gone'\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let mut all = env.command(&["status", "--json"]);
+    let mut all = env.command("status --json");
     let all = ran(&all.env_remove("BACKLOG_DB").output().unwrap());
     schema.takes(2, &all.stdout);
     let Some(cluster) = cluster() else {
@@ -282,8 +281,8 @@ fn a_status_has_the_form_of_its_schema() {
     };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    schema.takes(1, &env.run(&["status", "--json"]).success().stdout);
+    env.run("init").success();
+    schema.takes(1, &env.run("status --json").success().stdout);
     schema.is_complete_but_for(&[]);
 }
 
@@ -291,28 +290,27 @@ fn a_status_has_the_form_of_its_schema() {
 fn a_list_has_the_form_of_its_schema() {
     let mut schema = Schema::new("list");
     let env = TestEnv::new();
-    let mut lists = |env: &TestEnv, count: usize, args: &[&str]| {
-        let args = [&["list", "--json"], args].concat();
-        schema.takes(count, &env.run_at(MIDNIGHT, &args).success().stdout);
+    let mut lists = |env: &TestEnv, count: usize, args: &str| {
+        schema.takes(count, &env.run_at(MIDNIGHT, &format!("list --json {args}")).success().stdout);
     };
-    lists(&env, 0, &[]);
+    lists(&env, 0, "");
     env.insert(3, MIDNIGHT - MINUTE);
     env.sql(
         "PRAGMA ignore_check_constraints = ON;
          UPDATE BACKLOG SET STATUS = 'RUNNING' WHERE ID = 2;
          UPDATE BACKLOG SET DATE_INSERTED = 'soon' WHERE ID = 3",
     );
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]);
-    lists(&env, 3, &[]);
-    lists(&env, 3, &["--fibonacci"]);
-    lists(&env, 2, &["--status", "error", "--ndays", "1"]);
-    lists(&env, 1, &["--failure", "exit status 1", "--since", "1h"]);
+    env.run_at(MIDNIGHT, "process --fibonacci -- false");
+    lists(&env, 3, "");
+    lists(&env, 3, "--fibonacci");
+    lists(&env, 2, "--status error --ndays 1");
+    lists(&env, 1, "--failure 'exit status 1' --since 1h");
     let composite = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (A INTEGER, B TEXT, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 'x', 'NEW', '2026-11-20')",
     );
-    lists(&composite, 1, &["--set", "id=[\"A\",\"B\"]"]);
-    lists(&composite, 1, &["--set", "id=B", "--progressive"]);
+    lists(&composite, 1, r#"--set 'id=["A","B"]'"#);
+    lists(&composite, 1, "--set id=B --progressive");
     schema.is_complete_but_for(&[]);
 }
 
@@ -321,23 +319,21 @@ fn failures_have_the_form_of_their_schema() {
     let mut schema = Schema::new("failures");
     let failing = "[ $BACKLOG_ID = 1 ] || { echo no route >&2; exit 1; }; echo refused >&2; exit 2";
     for env in [TestEnv::new(), TestEnv::minimal()] {
-        schema.takes(0, &env.run(&["failures", "--json"]).success().stdout);
+        schema.takes(0, &env.run("failures --json").success().stdout);
         env.insert(4, MIDNIGHT);
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "sh", "-c", failing]).silent();
-        schema.takes(2, &env.run(&["failures", "--json"]).success().stdout);
-        let archive = ["archive", "--failure", "refused"];
-        env.run(&archive).success();
-        let archived = ["failures", "--json", "--status", "archived"];
-        schema.takes(1, &env.run(&archived).success().stdout);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {}", sh(failing))).silent();
+        schema.takes(2, &env.run("failures --json").success().stdout);
+        env.run("archive --failure refused").success();
+        schema.takes(1, &env.run("failures --json --status archived").success().stdout);
     }
     // Failed before anything was noted.
     let env = TestEnv::minimal();
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    schema.takes(1, &env.run(&["failures", "--json"]).success().stdout);
+    schema.takes(1, &env.run("failures --json").success().stdout);
     let config = "[queue.a]\n[queue.gone]\ntable = 'gone'\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let all = env.run(&["failures", "--all-queues", "--json"]);
+    let all = env.run("failures --all-queues --json");
     assert_eq!((all.exit, &*all.stderr), (Some(1), ""));
     schema.takes(2, &all.stdout);
     schema.is_complete_but_for(&[]);
@@ -346,18 +342,18 @@ fn failures_have_the_form_of_their_schema() {
 #[test]
 fn a_check_has_the_form_of_its_schema() {
     let mut schema = Schema::new("check");
-    let mut checks = |env: &TestEnv, args: &[&str], says: &str| {
-        let found = env.run(&[&["check", "--json"], args].concat()).stdout;
+    let mut checks = |env: &TestEnv, args: &str, says: &str| {
+        let found = env.run(&format!("check --json {args}")).stdout;
         assert!(found.contains(says), "{found}");
         schema.takes(1, &found);
     };
-    checks(&TestEnv::new(), &["--fibonacci", "--", "/bin/true"], "\"ok\":true");
-    checks(&TestEnv::minimal(), &["--progressive"], "CREATE INDEX");
-    checks(&TestEnv::minimal(), &["--fibonacci", "--", "no-such"], "\"level\":\"error\"");
-    checks(&TestEnv::empty(), &[], "\"ok\":false");
+    checks(&TestEnv::new(), "--fibonacci -- /bin/true", "\"ok\":true");
+    checks(&TestEnv::minimal(), "--progressive", "CREATE INDEX");
+    checks(&TestEnv::minimal(), "--fibonacci -- no-such", "\"level\":\"error\"");
+    checks(&TestEnv::empty(), "", "\"ok\":false");
     let env = TestEnv::new();
     std::fs::write(env.path("backlog.toml"), "[queue.wrong]\npolicy = 'nosuch'\n").unwrap();
-    checks(&env, &["--all-queues"], "{\"queue\":\"wrong\",\"error\":");
+    checks(&env, "--all-queues", "{\"queue\":\"wrong\",\"error\":");
     schema.is_complete_but_for(&[]);
 }
 
@@ -371,15 +367,15 @@ fn a_joblog_has_the_form_of_its_schema() {
         assert_eq!(found, outcomes, "{log}");
         schema.takes(outcomes.len(), &log);
     };
-    let log = |policy| ["process", policy, "--joblog", "log", "--jobs", "1"];
+    let log = |policy: &str| format!("process {policy} --joblog log --jobs 1");
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT);
     let handler = env.script(
         "mixed",
         "echo of $BACKLOG_ID >&2; case $BACKLOG_ID in 1) exit 1;; 2) exit 75;; 3) exit 65;; esac",
     );
-    let line = [&log("--fibonacci")[..], &["--order", "oldest", "--give-up-on", "65"]].concat();
-    env.run_at(MIDNIGHT, &[&line[..], &["--max-records", "4", "--", &handler]].concat());
+    let line = log("--fibonacci --order oldest --give-up-on 65");
+    env.run_at(MIDNIGHT, &format!("{line} --max-records 4 -- {handler}"));
     ends(&env, &["failure", "snooze", "give_up", "success"]);
 
     // The application changes the row, and a signal ends the pass.
@@ -389,10 +385,8 @@ fn a_joblog_has_the_form_of_its_schema() {
     ] {
         let env = TestEnv::minimal();
         env.insert(1, MIDNIGHT);
-        let script = format!("touch began; {script}");
-        let line =
-            [&log("--progressive")[..], &["--grace", "0s", "--", "sh", "-c", &script]].concat();
-        let mut pass = env.spawn(&line);
+        let line = log("--progressive --grace 0s");
+        let mut pass = env.spawn(&format!("{line} -- {}", sh(&format!("touch began; {script}"))));
         crate::testenv::wait_until("the handler begins", || env.path("began").exists());
         if outcome == "success" {
             env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
@@ -408,12 +402,11 @@ fn a_joblog_has_the_form_of_its_schema() {
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET DATE_INSERTED = 'soon'");
     let url = server.url("/{ID}");
-    env.run_at(MIDNIGHT, &[&log("--progressive")[..], &["--post", &url]].concat());
+    env.run_at(MIDNIGHT, &log(&format!("--progressive --post {url}")));
     ends(&env, &["failure"]);
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
-    let nobody = ["--post", "http://127.0.0.1:1/"];
-    env.run_at(MIDNIGHT, &[&log("--fibonacci")[..], &nobody].concat());
+    env.run_at(MIDNIGHT, &log("--fibonacci --post http://127.0.0.1:1/"));
     ends(&env, &["failure", "failure", "unable"]);
     schema.is_complete_but_for(&[]);
 }
@@ -422,12 +415,12 @@ fn a_joblog_has_the_form_of_its_schema() {
 fn a_simulation_has_the_form_of_its_schema() {
     let mut schema = Schema::new("simulate");
     let env = TestEnv::new();
-    let short = ["simulate", "--jsonl", "--for", "12m", "--policy", "even"];
-    let found = env.run(&[&short[..], &["--records", "2"]].concat()).success().stdout;
+    let short = "simulate --jsonl --for 12m --policy even";
+    let found = env.run(&format!("{short} --records 2")).success().stdout;
     schema.takes(found.lines().count(), &found);
     assert!(found.lines().count() > 4, "{found}");
     env.insert(1, MIDNIGHT);
-    let found = env.run_at(MIDNIGHT, &[&short[..], &["--from-table"]].concat()).success().stdout;
+    let found = env.run_at(MIDNIGHT, &format!("{short} --from-table")).success().stdout;
     schema.takes(found.lines().count(), &found);
     assert!(found.lines().count() > 1, "{found}");
     schema.is_complete_but_for(&[]);

@@ -4,23 +4,20 @@ use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
 use test_support::cluster::cluster;
 
 /// What only shows records.
-const SHOWING: [&[&str]; 8] = [
-    &["status", "--fibonacci"],
-    &["list", "--fibonacci"],
-    &["list", "--json"],
-    &["explain", "1", "2", "--fibonacci"],
-    &["check", "--fibonacci", "--", "/bin/true"],
-    &["process", "--fibonacci", "--dry-run"],
-    &["process", "--ndays", "7", "--dry-run"],
-    &["simulate", "--from-table", "--fibonacci", "--for", "1h"],
+const SHOWING: [&str; 8] = [
+    "status --fibonacci",
+    "list --fibonacci",
+    "list --json",
+    "explain 1 2 --fibonacci",
+    "check --fibonacci -- /bin/true",
+    "process --fibonacci --dry-run",
+    "process --ndays 7 --dry-run",
+    "simulate --from-table --fibonacci --for 1h",
 ];
 
 /// Runs at midnight in so many KiB of address space.
-fn run_within(env: &TestEnv, kib: u32, args: &[&str]) -> Ran {
-    let now = format!("@{MIDNIGHT}");
-    let (subcommand, rest) = args.split_first().unwrap();
-    let args = [&[*subcommand, "--now", &now], rest].concat();
-    let inner = env.command(&args);
+fn run_within(env: &TestEnv, kib: u32, args: &str) -> Ran {
+    let inner = env.command_at(MIDNIGHT, args);
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
     shell.arg(inner.get_program()).args(inner.get_args()).current_dir(env.path("")).env_clear();
@@ -44,7 +41,7 @@ fn a_record_of_100_mb_costs_no_memory_where_it_is_only_shown() {
         let ran = run_within(&env, 98_304, args);
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
     }
-    let listed = run_within(&env, 98_304, &["list"]).stdout;
+    let listed = run_within(&env, 98_304, "list").stdout;
     assert!(listed.contains("  short\n"), "{listed}");
     assert!(listed.contains("  (100000000 bytes, too long to be shown)\n"), "{listed}");
 }
@@ -54,10 +51,9 @@ fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT - 60);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 60000000, 'p')) WHERE ID = 2");
-    let args = ["process", "--ndays", "1", "--", "true"];
     let says =
         ["record 2 is not tried: it could not be read", "57 MiB are too much for the memory"];
-    run_within(&env, 400_000, &args).fails(1, &says);
+    run_within(&env, 400_000, "process --ndays 1 -- true").fails(1, &says);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW\n3|SUCCESS");
 }
 
@@ -66,7 +62,7 @@ fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, status, failures, last_failure, last_error, payload)
          SELECT to_timestamp({MIDNIGHT} - 7200), 'ERROR', 1, to_timestamp({MIDNIGHT} - 3600), error,
@@ -77,7 +73,7 @@ fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
         let ran = run_within(&env, 98_304, args);
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
     }
-    let listed = env.run(&["list", "--json"]).success().stdout;
+    let listed = env.run("list --json").success().stdout;
     assert!(listed.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{listed}");
 }
 
@@ -87,13 +83,13 @@ fn a_long_error_is_cut_where_it_is_shown_and_whole_for_a_condition_and_a_handler
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = printf('%.*c', 5000, 'e') || '!'");
     let cut = format!("  {}...\n", "e".repeat(200));
-    let shown = env.run(&["explain", "1", "--fibonacci"]).success().stdout;
+    let shown = env.run("explain 1 --fibonacci").success().stdout;
     assert!(shown.contains(cut.trim_start()), "{shown}");
-    let listed = env.run(&["list", "--where", "LAST_ERROR LIKE '%!'"]).success().stdout;
+    let listed = env.run(r#"list --where "LAST_ERROR LIKE '%!'""#).success().stdout;
     assert!(listed.ends_with(&format!("  {}\n", "e".repeat(4_096))), "{listed}");
-    let json = env.run(&["list", "--json"]).success().stdout;
+    let json = env.run("list --json").success().stdout;
     assert!(json.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{json}");
     let handler = env.script("handler", "grep -q '\"LAST_ERROR\":\"e\\{5000\\}!\"'");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::servers::{EVERY_THIRD_FAILS, cut_once};
-use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
+use crate::testenv::{Ran, TestEnv, quoted, ran, sh, signal, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use test_support::server::{Answer, Server};
 
@@ -36,9 +36,9 @@ impl Scene {
     }
 
     /// Starts the first pass through `by`. Its sessions have a name.
-    fn spawn(&self, by: &Database, args: &[&str]) -> Child {
+    fn spawn(&self, by: &Database, args: &str) -> Child {
         let url = format!("{}&application_name=first", by.url());
-        let args = [&["process", "--ndays", "1", "-vv"], args].concat();
+        let args = format!("process --ndays 1 -vv {args}");
         let log = fs::File::create(self.first.path("log")).unwrap();
         self.first.command(&args).env("BACKLOG_DB", url).stderr(log).spawn().unwrap()
     }
@@ -49,8 +49,8 @@ impl Scene {
         Ran { stderr: fs::read_to_string(self.first.path("log")).unwrap(), ..ran(&output) }
     }
 
-    fn second(&self, args: &[&str]) -> Child {
-        let args = [&["process", "--ndays", "1", "-vv"], args].concat();
+    fn second(&self, args: &str) -> Child {
+        let args = format!("process --ndays 1 -vv {args}");
         let log = fs::File::create(self.second.path("log")).unwrap();
         let url = self.database.url();
         self.second.command(&args).env("BACKLOG_DB", url).stderr(log).spawn().unwrap()
@@ -87,12 +87,12 @@ fn go_on(pass: &Child) {
 fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> Database) {
     let scene = Scene::new(cluster, columns, 1);
     let pausing = scene.first.pausing();
-    let pass = scene.spawn(&by(&scene.database), &["--", "sh", "-c", &pausing.script]);
+    let pass = scene.spawn(&by(&scene.database), &format!("-- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     stop(&pass);
     scene.end_sessions();
     let handler = scene.second.noting("exit 0");
-    let second = scene.second(&["--", &handler]);
+    let second = scene.second(&format!("-- {handler}"));
     scene.second.logs("the last attempt of record 1 has not reported back");
     go_on(&pass);
     ran(&second.wait_with_output().unwrap()).success();
@@ -129,7 +129,7 @@ fn claims_are_taken_back_at_once_just_after_handlers_have_begun() {
         let scene = Scene::new(cluster, "", 1);
         let by = if is_pooled { pool.database(&scene.database) } else { scene.database.same() };
         let pausing = scene.first.pausing();
-        let pass = scene.spawn(&by, &["--", "sh", "-c", &pausing.script]);
+        let pass = scene.spawn(&by, &format!("-- {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         let locks = || {
             let sql = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) \
@@ -142,7 +142,7 @@ fn claims_are_taken_back_at_once_just_after_handlers_have_begun() {
             scene.end_sessions();
         }
         wait_until("its claim stands again", || locks() == all);
-        scene.second(&["--", &scene.second.noting("exit 0")]).wait().unwrap();
+        scene.second(&format!("-- {}", scene.second.noting("exit 0"))).wait().unwrap();
         let log = fs::read_to_string(scene.first.path("log")).unwrap();
         assert_eq!(scene.second.handled(), [""; 0], "pooled: {is_pooled}: {log}");
         pausing.let_go();
@@ -158,7 +158,7 @@ fn take_over(scene: &Scene, pass: &Child, begun: impl Fn() -> bool) -> Child {
     stop(pass);
     scene.end_sessions();
     let other = scene.second.pausing();
-    let second = scene.second(&["--max-records", "1", "--", "sh", "-c", &other.script]);
+    let second = scene.second(&format!("--max-records 1 -- {}", sh(&other.script)));
     other.wait_for_begin();
     go_on(pass);
     second
@@ -173,7 +173,7 @@ fn a_command_is_ended_when_another_attempt_has_begun() {
         // The handler ignores SIGTERM.
         let script =
             format!("trap '' TERM; echo $$ >{}; while :; do sleep 0.01; done", pid.display());
-        let pass = scene.spawn(&scene.database, &["--", "sh", "-c", &script]);
+        let pass = scene.spawn(&scene.database, &format!("-- {}", sh(&script)));
         let second = take_over(&scene, &pass, || !fs::read(&pid).unwrap_or_default().is_empty());
         let pid = fs::read_to_string(&pid).unwrap();
         wait_until("the handler is dead", || !fs::exists(format!("/proc/{}", pid.trim())).unwrap());
@@ -206,7 +206,7 @@ fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() 
     let seen = scene.first.path("seen");
     let text = || fs::read_to_string(&seen).unwrap_or_default();
     let path = seen.display().to_string();
-    let args = ["--stream", "--", "python3", "-c", script, &path];
+    let args = format!("--stream -- python3 -c {} {path}", quoted(script));
     let pass = scene.spawn(&scene.database, &args);
     let second = take_over(&scene, &pass, || text() == "1\n2\n");
     let ran = scene.finished(pass);
@@ -226,7 +226,7 @@ fn a_webhook_is_abandoned_when_another_attempt_has_begun() {
     let Some(cluster) = cluster() else { return };
     let scene = Scene::new(cluster, USUAL, 1);
     let server = Server::new(&[("/hook", Answer::default().hold())]);
-    let pass = scene.spawn(&scene.database, &["--post", &server.url("/hook")]);
+    let pass = scene.spawn(&scene.database, &format!("--post {}", server.url("/hook")));
     let second = take_over(&scene, &pass, || server.received().len() == 1);
     scene.finished(pass).fails(1, &["claim lost: record 1", "the handler was ended"]);
     scene.second.pausing().let_go();
@@ -241,11 +241,11 @@ fn only_a_success_is_written_over_another_attempt() {
         let scene = Scene::new(cluster, USUAL, 1);
         let pausing = scene.first.pausing();
         let script = format!("{}; exit {exit}", pausing.script);
-        let pass = scene.spawn(&scene.database, &["--", "sh", "-c", &script]);
+        let pass = scene.spawn(&scene.database, &format!("-- {}", sh(&script)));
         pausing.wait_for_begin();
         stop(&pass);
         scene.end_sessions();
-        ran_of(scene.second(&["--", "sh", "-c", "echo no route to host >&2; exit 1"])).success();
+        ran_of(scene.second("-- sh -c 'echo no route to host >&2; exit 1'")).success();
         let last = "SELECT status, failures FROM backlog WHERE last_error = 'no route to host'";
         assert_eq!(scene.database.query(last), "ERROR|2");
         pausing.let_go();
@@ -270,8 +270,7 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
         );
         let _ = fs::remove_file(scene.second.path("handled"));
         let (url, is_cut) = cut_once(cluster, &scene.database, messages);
-        let args =
-            ["process", "--policy", "constant:delay=1h", "--drain", "--jobs", "2", "--", &handler];
+        let args = format!("process --policy constant:delay=1h --drain --jobs 2 -- {handler}");
         let cut = ran(&scene.second.command(&args).env("BACKLOG_DB", url).output().unwrap());
         if cut.exit == Some(75) {
             assert_eq!(scene.second.handled(), [""; 0], "{messages}: {cut:?}");
@@ -300,11 +299,11 @@ fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
         let scene = Scene::new(cluster, USUAL, records);
         let notes = scene.first.path("handled").display().to_string();
         let by_record = format!("echo $BACKLOG_ID >>{notes}; exit $((BACKLOG_ID % 3 == 0))");
-        let handler: &[&str] = match is_stream {
-            true => &["--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes],
-            false => &["--jobs", "4", "--", "sh", "-c", &by_record],
+        let handler: &str = match is_stream {
+            true => &format!("--stream -- python3 -c {} {notes}", quoted(EVERY_THIRD_FAILS)),
+            false => &format!("--jobs 4 -- {}", sh(&by_record)),
         };
-        let args = [&["process", "--policy", "constant:delay=1h", "--drain"], handler].concat();
+        let args = format!("process --policy constant:delay=1h --drain {handler}");
         let spawn = |env: &TestEnv| {
             let mut command = env.command(&args);
             let url = scene.database.url();
@@ -351,7 +350,7 @@ fn a_pool_without_a_second_connection_is_named() {
         let url = pool.database(&scene.database).url();
         let handler = scene.first.noting("exit 0");
         let run = |command: &str| {
-            let args = [command, "--ndays", "1", "--", &handler];
+            let args = format!("{command} --ndays 1 -- {handler}");
             ran(&scene.first.command(&args).env("BACKLOG_DB", &url).output().unwrap())
         };
         let says = "a pass needs two connections: behind a pooler its pool may have none left \
@@ -368,7 +367,7 @@ fn a_pass_that_was_killed_leaves_its_records_to_wait_three_seconds() {
     let Some(cluster) = cluster() else { return };
     let scene = Scene::new(cluster, USUAL, 1);
     let pausing = scene.first.pausing();
-    let mut pass = scene.spawn(&scene.database, &["--", "sh", "-c", &pausing.script]);
+    let mut pass = scene.spawn(&scene.database, &format!("-- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     pass.kill().unwrap();
     pass.wait().unwrap();
@@ -379,7 +378,7 @@ fn a_pass_that_was_killed_leaves_its_records_to_wait_three_seconds() {
     let (handler, mut handled) = (scene.second.noting("exit 0"), Vec::new());
     // A pass that starts before the watchdog has ended finds the record claimed.
     wait_until("both are handled", || {
-        ran_of(scene.second(&["--", &handler])).success();
+        ran_of(scene.second(&format!("-- {handler}"))).success();
         handled.extend(scene.second.handled());
         handled.len() == 2
     });

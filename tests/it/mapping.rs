@@ -1,6 +1,6 @@
 //! The table that users already have: names, values, dates and conditions of their own.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, quoted, sh, skipped, with_options};
 
 fn with_config(schema: &str, config: &str) -> TestEnv {
     let env = TestEnv::with_schema(schema);
@@ -15,55 +15,28 @@ fn everything_can_be_said_by_options() {
          INSERT INTO mails VALUES (1, 2, 1795132800000, 0, NULL, NULL, 'a'), (2, 2, 1795132800000, NULL, NULL, NULL, 'a'),
            (3, 1, 1795132800000, 2, 1795132900, 'x', 'a'), (4, 0, 1795132800000, 0, NULL, NULL, 'a'), (5, 2, 1795132800000, 0, NULL, NULL, 'b'), (6, 7, 1795132800000, 0, NULL, NULL, 'a')",
     );
-    let table = [
-        "--table",
-        "mails",
-        "--set",
-        "id=nr",
-        "--set",
-        "status.column=state",
-        "--set",
-        "status.new=2",
-        "--set",
-        "status.error=[3,1]",
-        "--set",
-        "status.success=0",
-        "--set",
-        "status.archived=4",
-        "--set",
-        "date_inserted.column=created",
-        "--set",
-        "date_inserted.format=epoch-ms",
-        "--set",
-        "failures=tries",
-        "--set",
-        "last_failure=tried",
-        "--set",
-        "last_error=why",
-        "--where",
-        "kind = 'a'",
-    ];
+    let table = r#"--table mails --set id=nr --set status.column=state --set status.new=2 --set status.error=[3,1] --set status.success=0 --set status.archived=4 --set date_inserted.column=created --set date_inserted.format=epoch-ms --set failures=tries --set last_failure=tried --set last_error=why --where "kind = 'a'""#;
     let handler = env.noting("[ $BACKLOG_ID = 1 ] || { echo no >&2; exit 1; }");
-    let args = [&["process", "--fibonacci", "--max-attempts", "3"], &table[..], &["--", &handler]];
-    env.run_at(MIDNIGHT, &args.concat()).fails(1, &["record 3 failed after 3 attempts"]);
+    let args = format!("process --fibonacci --max-attempts 3 {table} -- {handler}");
+    env.run_at(MIDNIGHT, &args).fails(1, &["record 3 failed after 3 attempts"]);
     assert_eq!(env.handled(), ["3", "2", "1"]);
     assert_eq!(
         env.query("SELECT nr, state, tries, tried, why FROM mails ORDER BY nr"),
         "1|0|0||\n2|3|1|1795219200|no\n3|4|3|1795219200|no\n4|0|0||\n5|2|0||\n6|7|0||"
     );
-    let list = env.run(&[&["list", "--status", "ERROR,ARCHIVED"], &table[..]].concat()).success();
+    let list = env.run(&format!("list --status ERROR,ARCHIVED {table}")).success();
     assert!(
         list.stdout.contains("\n3           ARCHIVED  2026-11-20T00:00:00Z"),
         "{}",
         list.stdout
     );
-    let status = env.run(&[&["status", "--json"], &table[..]].concat()).success().stdout;
+    let status = env.run(&format!("status --json {table}")).success().stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let totals = ["NEW", "ERROR", "SUCCESS", "ARCHIVED", "7"];
     let totals = totals.map(|name| status["statuses"][name]["total"].as_u64());
     assert_eq!(totals, [Some(0), Some(1), Some(2), Some(1), Some(1)]);
-    env.run(&[&["restore", "--all"], &table[..]].concat()).success();
-    env.run(&[&["archive", "2"], &table[..]].concat()).success();
+    env.run(&format!("restore --all {table}")).success();
+    env.run(&format!("archive 2 {table}")).success();
     assert_eq!(env.query("SELECT state FROM mails WHERE nr IN (2, 3)"), "4\n2");
 }
 
@@ -74,38 +47,37 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
          CREATE TABLE c (ID, STATUS, DATE_INSERTED)",
         "[defaults]\ntable = 'a'\nndays = 5\njobs = 3\n[queue.q]\nndays = 7\nmax_runtime = '1m'",
     );
-    let line = |variables: &[(&str, &str)], args: &[&str]| {
-        let mut command = env.command(&[&["status"], args].concat());
+    let line = |variables: &[(&str, &str)], args: &str| {
+        let mut command = env.command(&format!("status {args}"));
         let ran = command.envs(variables.iter().copied()).output().unwrap();
         let ran = crate::testenv::ran(&ran).success();
         let table = ran.stdout.split(' ').next().unwrap().to_string();
         let due = ran.stdout.lines().find(|line| line.starts_with("due now")).unwrap();
         format!("{table} {}", due.split_once('(').unwrap().1.trim_end_matches(')'))
     };
-    assert_eq!(line(&[], &[]), "a --ndays 5");
-    assert_eq!(line(&[], &["--queue", "q"]), "a --ndays 7");
-    assert_eq!(line(&[("BACKLOG_QUEUE", "q")], &[]), "a --ndays 7");
+    assert_eq!(line(&[], ""), "a --ndays 5");
+    assert_eq!(line(&[], "--queue q"), "a --ndays 7");
+    assert_eq!(line(&[("BACKLOG_QUEUE", "q")], ""), "a --ndays 7");
     let b = [("BACKLOG_TABLE", "b"), ("BACKLOG_NDAYS", "9")];
-    assert_eq!(line(&b, &["--queue", "q"]), "b --ndays 9");
-    assert_eq!(line(&b, &["--queue", "q", "--table", "c"]), "c --ndays 9");
-    assert_eq!(line(&b, &["--set", "table=c", "--set", "ndays=0.5"]), "c --ndays 0.5");
-    assert_eq!(line(&b, &["--set", "table=c", "--table", "a"]), "a --ndays 9");
+    assert_eq!(line(&b, "--queue q"), "b --ndays 9");
+    assert_eq!(line(&b, "--queue q --table c"), "c --ndays 9");
+    assert_eq!(line(&b, "--set table=c --set ndays=0.5"), "c --ndays 0.5");
+    assert_eq!(line(&b, "--set table=c --table a"), "a --ndays 9");
     for (conditions, says) in [(["1", "no_such = 1"], 1), (["1", "1"], 0)] {
         let [one, other] = conditions.map(|it| format!("where={it}"));
-        let args = ["status", "--ndays", "5", "--set", &one, "--set", &other];
+        let args = format!("status --ndays 5 --set {} --set {}", quoted(&one), quoted(&other));
         assert_eq!(env.run(&args).exit, Some(says), "both hold");
     }
     // Whoever chooses a schedule chooses all of it.
-    assert_eq!(line(&b, &["--progressive"]), "b --progressive");
+    assert_eq!(line(&b, "--progressive"), "b --progressive");
     let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];
-    assert_eq!(line(&env_policy, &["--queue", "q"]), "a --progressive 1d/5m,7d/1h");
-    assert_eq!(line(&env_policy, &["--ndays", "2"]), "a --ndays 2");
-    let ran = env.command(&["process", "--", "true"]).env("BACKLOG_STRICT", "perhaps").output();
-    let says = "BACKLOG_STRICT=perhaps: write true or false";
-    crate::testenv::ran(&ran.unwrap()).fails(2, &[says]);
+    assert_eq!(line(&env_policy, "--queue q"), "a --progressive 1d/5m,7d/1h");
+    assert_eq!(line(&env_policy, "--ndays 2"), "a --ndays 2");
+    let ran = env.command("process -- true").env("BACKLOG_STRICT", "perhaps").output();
+    crate::testenv::ran(&ran.unwrap()).fails(2, &["BACKLOG_STRICT=perhaps: write true or false"]);
     // A handler is told of its record under the names of options.
     let inherited = [("BACKLOG_TABLE", "b"), ("BACKLOG_QUEUE", "q"), ("BACKLOG_PASS", "token")];
-    assert_eq!(line(&inherited, &[]), "a --ndays 5");
+    assert_eq!(line(&inherited, ""), "a --ndays 5");
 }
 
 #[test]
@@ -117,26 +89,26 @@ fn the_file_is_found_where_it_is_looked_for() {
         std::fs::write(&path, format!("[defaults]\nndays = {ndays}\n")).unwrap();
         path.display().to_string()
     };
-    let shows = |args: &[&str], variables: &[(&str, &str)]| {
-        let mut command = env.command(&[&["status", "--json"], args].concat());
+    let shows = |args: &str, variables: &[(&str, &str)]| {
+        let mut command = env.command(&format!("status --json {args}"));
         let home = env.path("home").display().to_string();
         let ran = command.env("HOME", home).envs(variables.iter().copied()).output().unwrap();
         let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
         json["line"].as_str().map(String::from)
     };
-    assert_eq!(shows(&[], &[]), None);
+    assert_eq!(shows("", &[]), None);
     config("home/.config/backlog/config.toml", 1);
-    assert_eq!(shows(&[], &[]).as_deref(), Some("--ndays 1"));
+    assert_eq!(shows("", &[]).as_deref(), Some("--ndays 1"));
     config("xdg/backlog/config.toml", 2);
     let xdg = env.path("xdg").display().to_string();
-    assert_eq!(shows(&[], &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 2"));
+    assert_eq!(shows("", &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 2"));
     config("backlog.toml", 3);
-    assert_eq!(shows(&[], &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 3"));
+    assert_eq!(shows("", &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 3"));
     let (four, five) = (config("four.toml", 4), config("five.toml", 5));
-    assert_eq!(shows(&[], &[("BACKLOG_CONFIG", &four)]).as_deref(), Some("--ndays 4"));
-    let typed = shows(&["--config", &five], &[("BACKLOG_CONFIG", &four)]);
+    assert_eq!(shows("", &[("BACKLOG_CONFIG", &four)]).as_deref(), Some("--ndays 4"));
+    let typed = shows(&format!("--config {five}"), &[("BACKLOG_CONFIG", &four)]);
     assert_eq!(typed.as_deref(), Some("--ndays 5"));
-    env.run(&["status", "--config", "six.toml"]).fails(2, &["could not read", "six.toml"]);
+    env.run("status --config six.toml").fails(2, &["could not read", "six.toml"]);
 }
 
 #[test]
@@ -213,10 +185,10 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queue.a]\nndays = 1\n[queue.b]", "no queue chosen:"),
     ] {
         std::fs::write(env.path("backlog.toml"), config).unwrap();
-        let queue = if config.starts_with("[queue.a]") { &["--queue", "a"][..] } else { &[] };
-        let mut command = env.command(&[&["process"], queue, &["--", "true"]].concat());
+        let queue = if config.starts_with("[queue.a]") { "--queue a" } else { "" };
+        let mut command = env.command(&format!("process {queue} -- true"));
         if says == "no queue chosen:" {
-            command = env.command(&["process", "--", "true"]);
+            command = env.command("process -- true");
             command.env_remove("BACKLOG_DB");
         }
         let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
@@ -224,18 +196,18 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
     }
     std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
-    let ran = env.run(&["process", "--queue", "a"]);
+    let ran = env.run("process --queue a");
     ran.fails(2, &["queue a: ", "exec = \"true\": write the command and its arguments"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
     let says = "toml: queue a: give_up_on: \"0\" is neither an exit code from 1 to 255, ";
-    env.run(&["process", "--queue", "a"]).fails(2, &[says]);
-    let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
+    env.run("process --queue a").fails(2, &[says]);
+    let mut command = env.command("process --queue a -- true");
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
     ran.fails(2, &["BACKLOG_JOBS=many: write a whole number from 1 to 1,024\n"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
-    let args = ["process", "--queue", "emial", "--", "true"];
-    env.run(&args).fails(2, &["no queue \"emial\"; use one of email, orders"]);
+    let args = "process --queue emial -- true";
+    env.run(args).fails(2, &["no queue \"emial\"; use one of email, orders"]);
 }
 
 #[test]
@@ -268,13 +240,12 @@ fn names_of_every_kind_are_just_names() {
             ),
         );
         let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-        env.run_at(MIDNIGHT, &["process", "--queue", "q", "--fibonacci", "--", &handler]).silent();
+        env.run_at(MIDNIGHT, &format!("process --queue q --fibonacci -- {handler}")).silent();
         assert_eq!(env.handled(), ["2", "1"], "{name}");
         let query = format!("SELECT i, {quoted}, f, e FROM {quoted} ORDER BY i");
         assert_eq!(env.query(&query), "1|\"|0|it's {now}\n2|it's; 'bad|1|exit status 1", "{name}");
-        env.run(&["check", "--queue", "q"]).success();
-        env.run_at(MIDNIGHT + 60, &["process", "--queue", "q", "--fibonacci", "--", "true"])
-            .silent();
+        env.run("check --queue q").success();
+        env.run_at(MIDNIGHT + 60, "process --queue q --fibonacci -- true").silent();
         assert_eq!(env.query(&format!("SELECT DISTINCT {quoted} FROM {quoted}")), "\"", "{name}");
         assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
     }
@@ -294,15 +265,15 @@ fn an_injection_is_a_missing_column_and_a_condition_one_expression() {
         "payload",
     ] {
         let set = format!("{key}=ID\" = 1; DELETE FROM BACKLOG; --");
-        let args = ["process", "--ndays", "1", "--set", &set, "--", "true"];
+        let args = format!("process --ndays 1 --set {} -- true", quoted(&set));
         env.run_at(MIDNIGHT, &args).fails(1, &["has no column ID\" = 1; DELETE FROM BACKLOG; --"]);
     }
-    let table = ["process", "--ndays", "1", "--table", "x\"; DELETE FROM BACKLOG", "--", "true"];
-    env.run(&table).fails(1, &["no table"]);
+    let table = "process --ndays 1 --table 'x\"; DELETE FROM BACKLOG' -- true";
+    env.run(table).fails(1, &["no table"]);
     for condition in
         ["1) OR (1", "ID = ?", "1 THEN 1 END; DELETE FROM BACKLOG; --", "count(*) > 0", ""]
     {
-        let args = ["process", "--ndays", "1", "--where", condition, "--", "true"];
+        let args = format!("process --ndays 1 --where {} -- true", quoted(condition));
         env.run_at(MIDNIGHT, &args).fails(1, &[]);
     }
     assert_eq!(env.statuses(), "1|NEW\n2|NEW");
@@ -317,17 +288,17 @@ fn an_or_in_a_condition_does_not_widen_it_and_typed_ones_narrow() {
         "[queue.q]\nwhere = \"K = 'a' OR K = 'b' -- and no more\"\nndays = 3",
     );
     let handler = env.noting("exit 1");
-    let q = ["process", "--queue", "q", "--where", "ID < 3 OR ID > 4", "--", &handler];
+    let q = format!("process --queue q --where 'ID < 3 OR ID > 4' -- {handler}");
     env.run_at(MIDNIGHT, &q).silent();
     assert_eq!(env.handled(), ["1"]);
-    env.run_at(MIDNIGHT, &["process", "--queue", "q", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --queue q -- {handler}")).silent();
     assert_eq!(env.handled(), ["3", "1"]);
-    let ran = env.run(&["archive", "--queue", "q", "4", "5"]).success();
+    let ran = env.run("archive --queue q 4 5").success();
     assert_eq!(ran.stdout, "4: is NEW, but not in the queue; left unchanged\narchived 1 record\n");
-    let ran = env.run(&["restore", "--queue", "q", "--all"]).success();
+    let ran = env.run("restore --queue q --all").success();
     let restored = "restored 1 record\n5: next attempt none: older than --ndays\n";
     assert_eq!(ran.stdout, restored, "record 6 is not the queue's");
-    let ran = env.run_at(MIDNIGHT, &["explain", "--queue", "q", "4"]).success();
+    let ran = env.run_at(MIDNIGHT, "explain --queue q 4").success();
     assert!(ran.stdout.contains("not tried: is NEW, but not in the queue"), "{}", ran.stdout);
 }
 
@@ -341,12 +312,12 @@ fn two_booleans_can_be_a_state() {
          on_success = { sent = true }\non_archive = { dead = true }",
     );
     let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-    let args = ["process", "--queue", "push", "--", &handler];
+    let args = format!("process --queue push -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     env.run_at(MIDNIGHT, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
     assert_eq!(env.query("SELECT id, sent, dead, n FROM push"), "1|1|0|\n2|0|1|2\n3|1|0|\n4|0|1|");
     assert_eq!(env.handled(), ["2", "1", "2"]);
-    env.run(&["restore", "--queue", "push", "2"])
+    env.run("restore --queue push 2")
         .fails(1, &["`restore` cannot tell the archived records of table "]);
 }
 
@@ -358,14 +329,14 @@ fn a_condition_that_the_charge_makes_false_does_not_lose_the_outcome() {
         "[queue.t]\ntable = 't'\nwhere = 'done = 0 AND tries < 5'\ndate_inserted = 'at'\nfailures = 'tries'\nndays = 9\non_success = { done = 1 }",
     );
     let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-    env.run_at(MIDNIGHT, &["process", "--queue", "t", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --queue t -- {handler}")).silent();
     assert_eq!(env.handled(), ["2", "1"]);
     assert_eq!(env.query("SELECT id, done, tries FROM t"), "1|1|4\n2|0|5\n3|0|5");
     // What the application finishes meanwhile is left as it is.
     env.sql("UPDATE t SET tries = 0 WHERE id = 2");
     let pause = env.pausing();
-    let args = ["process", "--queue", "t", "--now", "@1795219200", "--", "sh", "-c", &pause.script];
-    let mut pass = env.spawn_logging(&[&args[..1], &["-v"], &args[1..]].concat());
+    let args = format!("process --queue t --now @1795219200 -- {}", sh(&pause.script));
+    let mut pass = env.spawn_logging(&with_options("-v", &args));
     pause.wait_for_begin();
     env.sql("UPDATE t SET done = 7 WHERE id = 2");
     pause.let_go();
@@ -382,39 +353,18 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     );
     let seen = env.path("seen").display().to_string();
     let handler = env.script("handler", &format!("cat >>{seen}; [ $BACKLOG_ID != b ]"));
-    env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).silent();
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "yx", "newest first, to the nanosecond");
     assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
-    env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["status.archived", "on_archive"]);
-    let mut command = env.command(&[
-        "list",
-        "--table",
-        "jobs",
-        "--where",
-        "id = 'c'",
-        "--set",
-        "date_inserted.column=at",
-        "--set",
-        "status=false",
-    ]);
+    env.run("archive --queue jobs b").fails(1, &["status.archived", "on_archive"]);
+    let mut command = env.command(
+        r#"list --table jobs --where "id = 'c'" --set date_inserted.column=at --set status=false"#,
+    );
     let ran = crate::testenv::ran(&command.output().unwrap());
     assert!(ran.success().stdout.contains("\nc           ERROR"));
     // Nothing is ever deleted that was not said to be.
-    let says = "say in backlog.toml what makes a row finished";
-    env.run(&[
-        "process",
-        "--table",
-        "jobs",
-        "--where",
-        "1",
-        "--set",
-        "date_inserted.column=at",
-        "--ndays",
-        "1",
-        "--",
-        "true",
-    ])
-    .fails(1, &[says]);
+    env.run("process --table jobs --where 1 --set date_inserted.column=at --ndays 1 -- true")
+        .fails(1, &["say in backlog.toml what makes a row finished"]);
 }
 
 #[test]
@@ -425,7 +375,7 @@ fn a_mapping_that_leaves_finished_rows_pending_runs_no_handler() {
         "[queue.outbox]\ntable = 'outbox'\nwhere = 'processed_at IS NULL'\ndate_inserted = 'at'\nndays = 9\non_success = { error = '{null}' }",
     );
     let handler = env.noting("exit 0");
-    let args = ["process", "--queue", "outbox", "--", &handler];
+    let args = format!("process --queue outbox -- {handler}");
     env.run_at(MIDNIGHT, &args).fails(1, &["refuses SUCCESS: it would still be pending"]);
     assert_eq!(env.handled(), [""; 0]);
     assert_eq!(env.query("SELECT * FROM outbox"), "1|2026-11-20||");
@@ -491,7 +441,7 @@ fn a_wrong_mapping_touches_no_row() {
             if config.contains("policy") { config.replace("ndays = 9\n", "") } else { config };
         let env = with_config(schema, &format!("[defaults]\n{schedule}"));
         let handler = env.noting("exit 0");
-        env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &[says]);
+        env.run_at(MIDNIGHT, &format!("process -- {handler}")).fails(1, &[says]);
         assert_eq!(env.handled(), [""; 0], "{says}");
         assert_eq!(env.query("SELECT DISTINCT state, tries FROM t"), "0|", "{says}");
     }
@@ -507,8 +457,7 @@ fn case_variants_of_a_status_are_values_like_others() {
     );
     let handler =
         env.noting("case $BACKLOG_ID in 2|5) exit 1;; 3) kill -TERM $PPID; sleep 9;; esac");
-    let args =
-        ["process", "--max-runtime", "1h", "--grace", "0s", "--order", "oldest", "--", &handler];
+    let args = format!("process --max-runtime 1h --grace 0s --order oldest -- {handler}");
     assert_eq!(env.run_at(MIDNIGHT, &args).exit, Some(143));
     assert_eq!(
         env.query("SELECT id, s, n FROM t"),
@@ -525,12 +474,12 @@ fn a_payload_of_a_megabyte_is_the_whole_standard_input() {
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nstatus = 's'\npayload = 'body'",
     );
     let handler = env.script("handler", "[ $BACKLOG_TABLE = t ] && wc -c >body$BACKLOG_ID");
-    env.run_at(MIDNIGHT, &["process", "--jobs", "3", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --jobs 3 -- {handler}")).silent();
     let sizes = (1..=5).map(|id| std::fs::read_to_string(env.path(&format!("body{id}"))).unwrap());
     let sizes: Vec<_> = sizes.map(|size| size.trim().parse::<u32>().unwrap()).collect();
     assert_eq!(sizes, [1_048_576, 1_048_576, 0, 9, 2]);
     // And where `add` puts what it is given.
-    env.run(&["add", "{\"a\":1}"]).success();
+    env.run(r#"add '{"a":1}'"#).success();
     assert_eq!(env.query("SELECT s, body FROM t WHERE id = 6"), "NEW|{\"a\":1}");
 }
 
@@ -543,19 +492,18 @@ fn a_composite_key_is_one_id_everywhere() {
     );
     let handler = env.noting("[ \"$BACKLOG_ID\" != x,2 ]");
     let joblog = env.path("joblog").display().to_string();
-    let args =
-        ["process", "--policy", "even", "--max-records", "3", "--joblog", &joblog, "--", &handler];
+    let args = format!("process --policy even --max-records 3 --joblog {joblog} -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), ["y,1", "x,2", "x,1"]);
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), ["it\\,s,9007199254740993", "it\\,s,9007199254740992"]);
     let log = std::fs::read_to_string(&joblog).unwrap();
     assert!(log.contains(r#"{"id":["it,s",9007199254740993],"attempt":1"#), "{log}");
-    let explained = env.run_at(MIDNIGHT, &["explain", "x,2", "--policy", "even"]).success().stdout;
+    let explained = env.run_at(MIDNIGHT, "explain x,2 --policy even").success().stdout;
     assert!(explained.starts_with("record x,2: ERROR"), "{explained}");
-    let explained = env.run(&["explain", "it,s,9007199254740992"]).stdout;
+    let explained = env.run("explain it,s,9007199254740992").stdout;
     assert!(explained.contains("columns separated by commas, not 3; write a comma"), "{explained}");
-    let ran = env.run(&["archive", "x,2", "it\\,s,9007199254740992", "x", "x,3"]);
+    let ran = env.run(r"archive x,2 'it\,s,9007199254740992' x x,3");
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),
         (
@@ -574,7 +522,7 @@ fn dates_without_a_zone_are_of_the_zone_that_is_said() {
         "[defaults]\ntable = 't'\nndays = 1\ndate_inserted = { column = 'at', zone = 'Europe/Berlin' }\non_success = { done = '{now}' }",
     );
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &["process", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process -- {handler}")).silent();
     let mut handled = env.handled();
     handled.sort_unstable();
     assert_eq!(handled, ["1", "3"]);
@@ -594,17 +542,15 @@ fn every_queue_of_the_file_has_its_own_pass_and_one_that_fails_stops_no_other() 
         "[defaults]\ndb = 'test.db'\nndays = 9\nexec = ['sh', '-c', 'echo $BACKLOG_QUEUE $BACKLOG_TABLE $BACKLOG_ID >>handled']\n\
          [queue.first]\ntable = 'a'\n[queue.second]\ntable = 'missing'\n[queue.third]\ntable = 'c'\nwhere = 'ID > 1'",
     );
-    let mut command = env.command(&["process", "--all-queues", "--now", "@1795219200"]);
+    let mut command = env.command("process --all-queues --now @1795219200");
     let ran = crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap());
     let ran = ran.fails(1, &["backlog: queue second: ", "no table \"missing\""]);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     assert_eq!(env.handled(), ["first a 1", "third c 2"]);
-    let typed = ["process", "--all-queues", "--table", "a"];
-    env.run(&typed).fails(2, &["leave out --table"]);
-    env.run(&["process", "--all-queues", "--queue", "a"]).fails(2, &["--queue"]);
+    env.run("process --all-queues --table a").fails(2, &["leave out --table"]);
+    env.run("process --all-queues --queue a").fails(2, &["--queue"]);
     std::fs::remove_file(env.path("backlog.toml")).unwrap();
-    env.run(&["process", "--all-queues"])
-        .fails(2, &["there is no backlog.toml", "/etc/backlog.toml"]);
+    env.run("process --all-queues").fails(2, &["there is no backlog.toml", "/etc/backlog.toml"]);
 }
 
 #[test]
@@ -616,8 +562,8 @@ fn every_message_of_a_pass_names_its_queue_once() {
         "[defaults]\nndays = 9\ntable = 't'\nexec = ['false']\n[queue.first]\n\
          [queue.second]\njobs = 0\n[queue.third]\ntable = 'missing'\n[queue.default]\n",
     );
-    let lines = |args: &[&str], exit: i32, begin: &str| {
-        let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], args].concat()).fails(exit, &[]);
+    let lines = |args: &str, exit: i32, begin: &str| {
+        let ran = env.run_at(MIDNIGHT, &format!("process -v {args}")).fails(exit, &[]);
         let pass = ran.stderr.lines().filter(|line| !line.contains("info: read "));
         for line in pass.clone() {
             assert!(line.starts_with(begin), "{line:?} does not begin with {begin:?}");
@@ -625,14 +571,13 @@ fn every_message_of_a_pass_names_its_queue_once() {
         }
         pass.count()
     };
-    assert_eq!(lines(&["--queue", "first"], 0, "backlog: queue first: "), 2);
-    let broken = ["--queue", "first", "--", "/no/such/handler"];
-    assert_eq!(lines(&broken, 1, "backlog: queue first: "), 2);
-    assert_eq!(lines(&["--queue", "third"], 1, "backlog: queue third: "), 1);
+    assert_eq!(lines("--queue first", 0, "backlog: queue first: "), 2);
+    assert_eq!(lines("--queue first -- /no/such/handler", 1, "backlog: queue first: "), 2);
+    assert_eq!(lines("--queue third", 1, "backlog: queue third: "), 1);
     // The default queue has none.
-    let ran = env.run_at(MIDNIGHT, &["process", "-v", "--queue", "default"]).success();
+    let ran = env.run_at(MIDNIGHT, "process -v --queue default").success();
     assert!(!ran.stderr.contains("queue "), "{}", ran.stderr);
-    let ran = env.run_at(MIDNIGHT, &["process", "-v", "--all-queues"]).fails(2, &[]);
+    let ran = env.run_at(MIDNIGHT, "process -v --all-queues").fails(2, &[]);
     let queues: Vec<_> = ran.stderr.lines().filter(|line| !line.contains("info: read ")).collect();
     let file = env.path("backlog.toml").display().to_string();
     for (line, begin) in queues.iter().zip([
@@ -677,7 +622,7 @@ fn a_signal_ends_all_queues() {
         "[defaults]\nndays = 9\ntable = 'a'\n[queue.first]\n[queue.second]\nwhere = 'ID = 1'",
     );
     let handler = env.noting("kill -TERM $PPID; sleep 5");
-    let args = ["process", "--all-queues", "--grace", "0s", "--now", "@1795219200", "--", &handler];
+    let args = format!("process --all-queues --grace 0s --now @1795219200 -- {handler}");
     assert_eq!(env.run(&args).exit, Some(143));
     assert_eq!(env.handled(), ["1"]);
     assert_eq!(env.query("SELECT STATUS FROM a"), "NEW");
@@ -691,12 +636,12 @@ fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
         "[defaults]\ntable = 't'\nwhere = 'done IS NULL'\ndate_inserted = 'at'\nfailures = 'tries'\nlast_failure = 'tried'\nfibonacci = true\non_success = { done = '{now}' }",
     );
     let handler = env.noting("kill -KILL $PPID; sleep 30");
-    let ran = env.run_at(MIDNIGHT, &["process", "--", &handler]);
+    let ran = env.run_at(MIDNIGHT, &format!("process -- {handler}"));
     assert_eq!(ran.exit, None);
     assert_eq!(env.query("SELECT tries, tried FROM t"), "1|1795219200");
     let now = MIDNIGHT + MINUTE;
     env.wait_for_free_locks();
-    env.run_at(now, &["process", "--", "true"]).silent();
+    env.run_at(now, "process -- true").silent();
     assert_eq!(env.query("SELECT tries, done FROM t"), format!("1|{now}"));
 }
 
@@ -724,7 +669,7 @@ fn a_condition_that_time_or_another_row_makes_false_does_not_lose_the_outcome() 
         skipped("a handler that changes its table: there is no sqlite3");
         return;
     }
-    env.run_at(MIDNIGHT, &["process", "--queue", "t", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --queue t -- {handler}")).silent();
     let rows = env.query("SELECT id, tries, done FROM t");
     assert_eq!(
         rows, "1|4|\n2|4|2026-11-21\n3|4|2026-11-21",
@@ -741,7 +686,7 @@ fn lines_with_conditions_of_their_own_are_lines_of_their_own() {
     let handler = env.noting("exit 1");
     for tick in 0..3 {
         for tenant in ["tenant = 1", "tenant = 2"] {
-            let args = ["process", "--progressive", "--where", tenant, "--", &handler];
+            let args = format!("process --progressive --where {} -- {handler}", quoted(tenant));
             env.run_at(MIDNIGHT + 300 * tick, &args).silent();
         }
     }
@@ -754,11 +699,12 @@ fn a_condition_is_true_as_sql_has_it() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, flag TEXT);
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20', '0'), (2, 'NEW', '2026-11-20', 'abc'), (3, 'NEW', '2026-11-20', '1'), (4, 'NEW', '2026-11-20', NULL)",
     );
-    let ran = env.run(&["archive", "1", "2", "3", "4", "--where", "flag"]).success();
+    let ran = env.run("archive 1 2 3 4 --where flag").success();
     assert!(ran.stdout.ends_with("archived 1 record\n"), "{}", ran.stdout);
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED'"), "3");
     for condition in ["count(*) > 0", "row_number() OVER () > 0"] {
-        env.run(&["archive", "1", "--where", condition]).fails(1, &["is no condition in SQL"]);
+        env.run(&format!("archive 1 --where {}", quoted(condition)))
+            .fails(1, &["is no condition in SQL"]);
     }
 }
 
@@ -778,17 +724,8 @@ fn dates_in_two_spellings_starve_nobody() {
         let handler = env.noting("exit 1");
         for order in ["newest", "oldest"] {
             for _ in 0..due {
-                let args = [
-                    "process",
-                    "--ndays",
-                    "30",
-                    "--max-records",
-                    "1",
-                    "--order",
-                    order,
-                    "--",
-                    &handler,
-                ];
+                let args =
+                    format!("process --ndays 30 --max-records 1 --order {order} -- {handler}");
                 env.run_at(MIDNIGHT, &args).silent();
             }
             let mut handled = env.handled();
@@ -806,19 +743,11 @@ fn epochs_as_text_are_found_if_it_is_said_and_waited_after() {
          INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('1795132800'), ('999999999'), ('2026-11-20')",
     );
     let handler = env.noting("exit 1");
-    let by_age = ["process", "--set", "date_inserted.format=epoch", "--ndays", "1", "--", &handler];
+    let by_age = format!("process --set date_inserted.format=epoch --ndays 1 -- {handler}");
     env.run_at(MIDNIGHT, &by_age).silent();
     assert_eq!(env.handled(), ["1"]);
-    let by_count = [
-        "process",
-        "--set",
-        "date_inserted.format=epoch",
-        "--fibonacci",
-        "--order",
-        "oldest",
-        "--",
-        &handler,
-    ];
+    let by_count =
+        format!("process --set date_inserted.format=epoch --fibonacci --order oldest -- {handler}");
     env.run_at(MIDNIGHT + 30, &by_count).silent();
     assert_eq!(env.handled(), ["1", "3", "2"].map(String::from)[1..], "1 waits for a minute");
     assert_eq!(env.query("SELECT LAST_FAILURE FROM BACKLOG WHERE ID = 1"), "2026-11-21T00:00:00Z");
@@ -832,7 +761,7 @@ fn a_snooze_without_a_date_is_a_failure_and_a_drain_ends() {
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nfailures = 'n'\nstatus = { column = 's', new = 1, error = 1, success = 2 }",
     );
     let handler = env.noting("exit 75");
-    env.run_at(MIDNIGHT, &["process", "--drain", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --drain -- {handler}")).silent();
     assert_eq!(env.handled(), ["1"]);
     assert_eq!(env.query("SELECT s, n FROM t"), "1|1");
 }
@@ -845,7 +774,7 @@ fn a_mapping_that_leaves_one_finished_row_pending_is_named_and_holds_up_no_other
     );
     let handler = env.noting("exit 0");
     let says = ["record 2 is not tried", "it would still be pending", "no handler was started"];
-    env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &says);
+    env.run_at(MIDNIGHT, &format!("process -- {handler}")).fails(1, &says);
     assert_eq!(env.handled(), ["1", "3"]);
     assert_eq!(env.query("SELECT prio FROM t ORDER BY id"), "0\n5\n0");
 }
@@ -858,11 +787,11 @@ fn a_person_can_retry_where_the_last_failure_cannot_be_null() {
         "[defaults]\ntable = 't'\npolicy = 'even'\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\nlast_failure = 'seen'\non_success = { done = 1 }",
     );
     let due = |expected: &str| {
-        let ran = env.run_at(MIDNIGHT, &["process", "--dry-run"]).success();
+        let ran = env.run_at(MIDNIGHT, "process --dry-run").success();
         assert!(ran.stdout.contains(expected), "{}", ran.stdout);
     };
     due("7           wait ");
-    env.run(&["retry", "7"]).success();
+    env.run("retry 7").success();
     assert_eq!(env.query("SELECT n, seen FROM t"), "3|2026-11-20 10:00:00");
     due("7           try ");
 }
@@ -874,12 +803,12 @@ fn what_is_switched_off_stays_off() {
         "[defaults]\nstrict = true\nprogressive = true\njoblog = 'log'\n[queue.a]\nstrict = false\n[queue.b]\nprogressive = false\nndays = 9",
     );
     env.sql("INSERT INTO BACKLOG DEFAULT VALUES");
-    env.run_at(MIDNIGHT, &["process", "--queue", "a", "--", "false"]).success();
-    let dry = env.run_at(MIDNIGHT, &["process", "--queue", "b", "--dry-run"]).success();
+    env.run_at(MIDNIGHT, "process --queue a -- false").success();
+    let dry = env.run_at(MIDNIGHT, "process --queue b --dry-run").success();
     assert_eq!(dry.stdout, "1           try      ERROR\n");
-    let args = ["process", "--queue", "b", "--now", "@1795219200", "--", "false"];
-    assert_eq!(env.run(&args).exit, Some(1), "strict");
-    let ran = env.command(&args).env("BACKLOG_STRICT", "off").output().unwrap();
+    let args = "process --queue b --now @1795219200 -- false";
+    assert_eq!(env.run(args).exit, Some(1), "strict");
+    let ran = env.command(args).env("BACKLOG_STRICT", "off").output().unwrap();
     assert_eq!(ran.status.code(), Some(0));
 }
 
@@ -889,7 +818,7 @@ fn a_retry_keeps_the_count_or_says_that_it_cannot_be() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, n INT, done INT); INSERT INTO t VALUES (1, '2026-11-20', 5, NULL)",
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\non_success = { done = 1 }",
     );
-    env.run(&["retry", "1"]).fails(1, &["table t has no column that `retry` could change"]);
+    env.run("retry 1").fails(1, &["table t has no column that `retry` could change"]);
     assert_eq!(env.query("SELECT n FROM t"), "5");
 }
 
@@ -900,11 +829,12 @@ fn zones_are_names_and_not_rules() {
         ["UTC+2", "Foo-3", ":Europe/Berlin", "../../../etc/localtime", "/etc/localtime", "Mars", ""]
     {
         let set = format!("date_inserted.zone={zone}");
-        env.run(&["status", "--set", &set]).fails(2, &["is not a time zone", "Europe/Berlin"]);
+        env.run(&format!("status --set {}", quoted(&set)))
+            .fails(2, &["is not a time zone", "Europe/Berlin"]);
     }
     for zone in ["utc", "Z", "-05:30", "Europe/Berlin"] {
         let set = format!("date_inserted.zone={zone}");
-        env.run(&["status", "--set", &set]).success();
+        env.run(&format!("status --set {}", quoted(&set))).success();
     }
 }
 
@@ -913,23 +843,22 @@ fn the_first_mistakes_are_told_what_to_say() {
     let env = TestEnv::with_schema(
         "CREATE TABLE OrderEvents (Id INTEGER PRIMARY KEY, At TEXT, State TEXT)",
     );
-    let table = ["status", "--table", "OrderEvents"];
     for (args, says) in [
         (
-            &[][..],
+            "",
             "no column STATUS; it has Id, At, State; write status = \"COLUMN\" into backlog.toml, or --set status=COLUMN, or say with --where",
         ),
         (
-            &["--set", "status.column=State"],
+            "--set status.column=State",
             "no column DATE_INSERTED; it has Id, At, State; write date_inserted = \"COLUMN\" into backlog.toml, or --set date_inserted=COLUMN\n",
         ),
-        (&["--set", "status.column=Sate"], "no column Sate; it has Id, At, State\n"),
+        ("--set status.column=Sate", "no column Sate; it has Id, At, State\n"),
     ] {
-        env.run(&[&table[..], args].concat()).fails(1, &[says]);
+        env.run(&format!("status --table OrderEvents {args}")).fails(1, &[says]);
     }
     let config = |text: &str, says: &str| {
         std::fs::write(env.path("backlog.toml"), text).unwrap();
-        env.run(&["status"]).fails(2, &[says]);
+        env.run("status").fails(2, &[says]);
     };
     config(
         "[defaults]\nid_column = 'Id'",
@@ -956,15 +885,13 @@ fn a_count_may_be_called_as_the_program_calls_its_own() {
          INSERT INTO BACKLOG (ID, STATUS, n, LAST_FAILURE) VALUES (1, 'NEW', 0, NULL), (2, 'ERROR', 5, '2026-11-20T23:54:00Z'), (3, 'ERROR', 1, '2026-11-20T23:59:00Z'), (4, 'ERROR', 9, NULL)",
     );
     let handler = env.noting("exit 0");
-    let args =
-        ["process", "--fibonacci", "--set", "failures=n", "--where", "n < 9", "--", &handler];
+    let args = format!("process --fibonacci --set failures=n --where 'n < 9' -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     let mut handled = env.handled();
     handled.sort_unstable();
     assert_eq!(handled, ["1", "2", "3"]);
-    let args = ["process", "--fibonacci", "--set", "failures=n", "--", &handler];
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', n = 5, LAST_FAILURE = '2026-11-20T23:58:00Z'");
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &format!("process --fibonacci --set failures=n -- {handler}")).silent();
     assert_eq!(env.handled(), [""; 0], "five failures wait for five minutes");
 }
 
@@ -1001,20 +928,18 @@ fn no_attempt_is_counted_where_something_else_stands() {
         ] {
             let handler = env.noting("exit 1");
             for args in [
-                &["process", "--ndays", "9", "--", &handler][..],
-                &["process", "--ndays", "9", "--dry-run"],
-                &["restore", "--all"],
+                &format!("process --ndays 9 -- {handler}"),
+                "process --ndays 9 --dry-run",
+                "restore --all",
             ] {
-                let args = [args, &[]].concat();
-                let (first, rest) = args.split_first().unwrap();
-                let args = [&[*first, "--queue", queue], rest].concat();
+                let args = with_options(&format!("--queue {queue}"), args);
                 env.run_at(MIDNIGHT, &args).fails(1, &[&column, found, says]);
             }
-            let checked = env.run(&["check", "--queue", queue]);
+            let checked = env.run(&format!("check --queue {queue}"));
             assert_eq!(checked.exit, Some(1), "{checked:?}");
             let mends = |it: &str| it.starts_with("error    columns     ") && it.contains(found);
             assert!(checked.stdout.lines().any(mends), "{checked:?}");
-            env.run(&["list", "--queue", queue]).success();
+            env.run(&format!("list --queue {queue}")).success();
             assert_eq!(env.handled(), [""; 0]);
         }
         let kept = format!("SELECT count(*) FROM t WHERE x IS {value} AND {name} IS {value}");
@@ -1036,7 +961,7 @@ fn dates_in_text_and_counts_without_a_type_are_what_they_must_be() {
              DATE_INSERTED TEXT DEFAULT '2026-11-20', FAILURES, LAST_FAILURE);
              INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES ({failures}, {last_failure})"
         ));
-        env.run_at(MIDNIGHT, &["process", "--ndays", "9", "--", "/bin/true"]).silent();
+        env.run_at(MIDNIGHT, "process --ndays 9 -- /bin/true").silent();
     }
 }
 
@@ -1048,12 +973,12 @@ fn a_column_that_only_has_the_name_of_a_counter_can_be_left_alone() {
          INSERT INTO BACKLOG (ID) VALUES (1)",
     );
     let now = MIDNIGHT;
-    let process = ["process", "--ndays", "1", "--", "false"];
-    env.run_at(now, &process).fails(1, &["holds 'http 500'", "or none with --set failures="]);
-    let none = [&process[..3], &["--set", "failures="], &process[3..]].concat();
+    let process = "process --ndays 1 -- false";
+    env.run_at(now, process).fails(1, &["holds 'http 500'", "or none with --set failures="]);
+    let none = with_options("--set failures=", process);
     env.run_at(now, &none).silent();
     std::fs::write(env.path("backlog.toml"), "[defaults]\nfailures = \"\"\n").unwrap();
-    env.run_at(now, &process).silent();
+    env.run_at(now, process).silent();
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "ERROR|http 500");
 }
 
@@ -1067,7 +992,7 @@ fn a_cursor_of_ids_of_other_columns_is_none() {
     for (id, end) in [("['A','B']", "false"), ("ID", "true"), ("ID", "true"), ("['A','B']", "true")]
     {
         let set = format!("id={id}");
-        let args = ["process", "--ndays", "1", "--max-records", "1", "--set", &set, "--", end];
+        let args = format!("process --ndays 1 --max-records 1 --set {} -- {end}", quoted(&set));
         env.run_at(MIDNIGHT, &args).silent();
     }
     assert_eq!(env.count("SUCCESS"), 3);
@@ -1082,7 +1007,7 @@ fn digits_in_a_column_of_text_need_a_format() {
     ));
     let pass = |format: &str| {
         let date = format!("date_inserted={{column=\"at\"{format}}}");
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--set", &date, "--", "true"])
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 --set {} -- true", quoted(&date)))
     };
     pass("").fails(1, &["column at of table BACKLOG holds text of digits", "format = \"epoch\""]);
     pass(",format=\"epoch\"").silent();

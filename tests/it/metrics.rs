@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, skipped};
 
 const FILE: &str = "m.prom";
 
@@ -49,16 +49,15 @@ fn value(env: &TestEnv, name: &str, labels: &[&str]) -> Option<f64> {
     first
 }
 
-fn pass(env: &TestEnv, now: i64, line: &[&str], handler: &str) {
-    let words = [&["process"], line, &["--metrics", FILE, "--", handler]].concat();
-    env.run_at(now, &words).silent();
+fn pass(env: &TestEnv, now: i64, line: &str, handler: &str) {
+    env.run_at(now, &format!("process {line} --metrics {FILE} -- {handler}")).silent();
 }
 
 #[test]
 fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT - 60);
-    pass(&env, MIDNIGHT, &["--fibonacci", "--where", "ID <> 3"], "true");
+    pass(&env, MIDNIGHT, "--fibonacci --where 'ID <> 3'", "true");
     let line = ["queue=\"default\"", "table=\"BACKLOG\"", "line=\"--fibonacci --where ID <> 3\""];
     let midnight = Some(1_795_219_200.0);
     assert_eq!(value(&env, "backlog_pass_timestamp_seconds", &line), midnight);
@@ -72,9 +71,9 @@ fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
     let mode = fs::metadata(env.path(FILE)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644, "the collector is another user");
     // A pass that fails says so, and when the last one had success.
-    let args = ["process", "--fibonacci", "--where", "ID <> 3", "--metrics", FILE];
+    let args = format!("process --fibonacci --where 'ID <> 3' --metrics {FILE}");
     env.sql("ALTER TABLE BACKLOG RENAME TO GONE");
-    let exit = env.run_at(MIDNIGHT + 60, &[&args[..], &["--", "true"]].concat()).exit;
+    let exit = env.run_at(MIDNIGHT + 60, &format!("{args} -- true")).exit;
     assert_eq!(exit, Some(1));
     assert_eq!(value(&env, "backlog_pass_exit_code", &line), Some(1.0));
     assert_eq!(value(&env, "backlog_pass_success_timestamp_seconds", &line), midnight);
@@ -85,13 +84,11 @@ fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
 fn lines_and_tables_share_a_file() {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT - 60);
-    pass(&env, MIDNIGHT, &["--ndays", "1", "--max-records", "1"], "true");
-    pass(&env, MIDNIGHT, &["--fibonacci"], "false");
-    let status = |now, policy: &[&str]| {
-        let words = [&["status", "--metrics", FILE], policy].concat();
-        env.run_at(now, &words).success()
-    };
-    assert!(status(MIDNIGHT + HOUR, &["--fibonacci"]).stdout.contains("due now"));
+    pass(&env, MIDNIGHT, "--ndays 1 --max-records 1", "true");
+    pass(&env, MIDNIGHT, "--fibonacci", "false");
+    let status =
+        |now, policy: &str| env.run_at(now, &format!("status --metrics {FILE} {policy}")).success();
+    assert!(status(MIDNIGHT + HOUR, "--fibonacci").stdout.contains("due now"));
     for (name, labels, expected) in [
         ("backlog_pass_exit_code", "line=\"--ndays 1\"", Some(0.0)),
         ("backlog_pass_exit_code", "line=\"--fibonacci\"", Some(0.0)),
@@ -105,15 +102,15 @@ fn lines_and_tables_share_a_file() {
     ] {
         assert_eq!(value(&env, name, &[labels]), expected, "{name} {labels}");
     }
-    env.run_at(MIDNIGHT + HOUR, &["pause"]).success();
-    status(MIDNIGHT + HOUR, &["--fibonacci"]);
+    env.run_at(MIDNIGHT + HOUR, "pause").success();
+    status(MIDNIGHT + HOUR, "--fibonacci");
     assert_eq!(value(&env, "backlog_paused", &["table=\"BACKLOG\""]), Some(1.0));
     // What is gone is not counted any more, and what passes have written stays.
     env.sql("PRAGMA ignore_check_constraints = ON; UPDATE BACKLOG SET STATUS = 'lost' WHERE STATUS = 'ERROR'");
-    status(MIDNIGHT + HOUR, &["--ndays", "1"]);
+    status(MIDNIGHT + HOUR, "--ndays 1");
     assert_eq!(value(&env, "backlog_records", &["status=\"lost\""]), Some(1.0));
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
-    status(MIDNIGHT + HOUR, &["--ndays", "1"]);
+    status(MIDNIGHT + HOUR, "--ndays 1");
     assert_eq!(value(&env, "backlog_records", &["status=\"lost\""]), None);
     assert_eq!(value(&env, "backlog_due_records", &["line=\"--fibonacci\""]), None);
     assert_eq!(value(&env, "backlog_due_records", &["line=\"--ndays 1\""]), Some(0.0));
@@ -130,13 +127,13 @@ fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
     let toml = format!("[defaults]\ndb = 'test.db'\nmetrics = '{FILE}'\n");
     let toml = [toml, queue("a", "BACKLOG"), queue("b", "BACKLOG"), queue("gone", "GONE")].concat();
     fs::write(env.path("backlog.toml"), toml).unwrap();
-    let run = |words: &[&str]| {
+    let run = |words: &str| {
         let now = format!("@{MIDNIGHT}");
-        let words = [words, &["--all-queues", "--now", &now]].concat();
+        let words = format!("{words} --all-queues --now {now}");
         ran(&env.command(&words).env_remove("BACKLOG_DB").output().unwrap())
     };
-    run(&["process"]).fails(1, &["queue gone: "]);
-    run(&["status", "--metrics", FILE]);
+    run("process").fails(1, &["queue gone: "]);
+    run(&format!("status --metrics {FILE}"));
     let exits = ["a", "b", "gone"]
         .map(|queue| value(&env, "backlog_pass_exit_code", &[&format!("queue=\"{queue}\"")]));
     assert_eq!(exits, [Some(0.0), Some(0.0), Some(1.0)]);
@@ -162,18 +159,17 @@ fn counters_never_fall_over_hundreds_of_passes_whatever_is_killed() {
         env.insert_one(2 * pass + 1, now);
         let is_killed = pass % 30 == 14;
         // The newest goes first, and is settled when the other one kills its pass.
-        let kill = "[ $((BACKLOG_ID % 2)) = 0 ] || kill -9 $PPID";
         let handler = match pass % 3 {
-            _ if is_killed => ["sh", "-c", kill].to_vec(),
-            0 => vec!["false"],
-            _ => vec!["true"],
+            _ if is_killed => sh("[ $((BACKLOG_ID % 2)) = 0 ] || kill -9 $PPID"),
+            0 => "false".to_string(),
+            _ => "true".into(),
         };
         if is_killed {
             env.insert_one(2 * pass + 2, now);
         }
         let now = format!("@{now}");
-        let words = ["process", "--now", &now, "--policy", "list:30d", "--metrics", FILE, "--"];
-        let exit = env.run(&[&words, &handler[..]].concat()).exit;
+        let words = format!("process --now {now} --policy list:30d --metrics {FILE} --");
+        let exit = env.run(&format!("{words} {handler}")).exit;
         assert_eq!(exit, if is_killed { None } else { Some(0) }, "{pass}");
         let now = totals();
         assert!(now[0] >= before[0] && now[1] >= before[1], "pass {pass}: {before:?} {now:?}");
@@ -190,12 +186,12 @@ fn a_file_of_somebody_else_is_left_alone() {
     env.insert(1, MIDNIGHT - 60);
     for text in ["other_metric{a=\"b\"} 1\n", "# HELP node_load1 x.\n", "notes\n", "\n"] {
         fs::write(env.path(FILE), text).unwrap();
-        let words = ["process", "--now", "@1795219200", "--fibonacci", "--metrics", FILE];
-        let ran = env.run(&[&words[..], &["-v", "--", "true"]].concat());
+        let words = format!("process --now @1795219200 --fibonacci --metrics {FILE}");
+        let ran = env.run(&format!("{words} -v -- true"));
         assert_eq!(ran.exit, Some(0), "{ran:?}");
         assert_eq!(fs::read_to_string(env.path(FILE)).unwrap(), text);
     }
-    let ran = env.run(&["status", "--metrics", "test.db"]);
+    let ran = env.run("status --metrics test.db");
     assert_eq!(ran.exit, Some(1));
     assert!(ran.stderr.contains("it holds what backlog has not written"), "{}", ran.stderr);
     assert_eq!(env.count("SUCCESS"), 1, "the database is whole");
@@ -205,7 +201,7 @@ fn a_file_of_somebody_else_is_left_alone() {
 fn a_table_that_is_gone_for_a_while_has_one_series_all_the_time() {
     let env = TestEnv::new();
     let readable = |file: &str| {
-        env.run(&["status", "--db", file, "--table", "backlog", "--metrics", FILE]);
+        env.run(&format!("status --db {file} --table backlog --metrics {FILE}"));
         value(&env, "backlog_table_readable", &["queue=\"default\""])
     };
     std::os::unix::fs::symlink(env.path(""), env.path("current")).unwrap();
@@ -222,16 +218,14 @@ fn a_table_that_is_gone_for_a_while_has_one_series_all_the_time() {
 fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT - 60);
-    let pass = |now| {
-        env.run_at(now, &["process", "--fibonacci", "--metrics", "none/m.prom", "--", "true"])
-    };
+    let pass = |now| env.run_at(now, "process --fibonacci --metrics none/m.prom -- true");
     let ran = pass(MIDNIGHT);
     let error = "backlog: could not write the metrics none/m.prom: no such file or directory\n";
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), error));
     assert_eq!(env.count("SUCCESS"), 2);
     pass(MIDNIGHT + MINUTE).silent();
     assert_eq!(pass(MIDNIGHT + HOUR).stderr, error);
-    let ran = env.run_at(MIDNIGHT, &["status", "--metrics", "none/m.prom"]);
+    let ran = env.run_at(MIDNIGHT, "status --metrics none/m.prom");
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), error));
     assert!(ran.stdout.contains("SUCCESS"), "it is shown all the same");
 }
@@ -240,9 +234,8 @@ fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
 fn the_tool_of_prometheus_takes_the_file() {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT - 60);
-    let line = ["--fibonacci", "--where", "LAST_ERROR IS NOT 'a\"b\\c\n{x} 1'"];
-    pass(&env, MIDNIGHT, &line, "true");
-    env.run_at(MIDNIGHT, &["status", "--fibonacci", "--metrics", FILE]).success();
+    pass(&env, MIDNIGHT, "--fibonacci --where \"LAST_ERROR IS NOT 'a\\\"b\\\\c\n{x} 1'\"", "true");
+    env.run_at(MIDNIGHT, &format!("status --fibonacci --metrics {FILE}")).success();
     series(&env);
     let tool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
     let Ok(mut tool) = tool else { return skipped("metrics by promtool: it is not installed") };

@@ -7,7 +7,7 @@ use std::process::Command;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, quoted, ran, sh, signal, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 const PAGE: &str = include_str!("../../docs/on-call.md");
@@ -47,16 +47,16 @@ fn one_record() -> TestEnv {
     env
 }
 
-fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
-    env.run_at(MIDNIGHT, &[&["process", "--ndays", "1"], options, &["--"], handler].concat())
+fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {handler}"))
 }
 
 #[test]
 fn nothing_runs() {
     let env = one_record();
-    let status = || env.run_at(MIDNIGHT + 60, &["status", "--ndays", "1"]).success().stdout;
+    let status = || env.run_at(MIDNIGHT + 60, "status --ndays 1").success().stdout;
     assert!(!status().contains("last pass"), "{}", status());
-    pass(&env, &[], &["true"]).silent();
+    pass(&env, "", "true").silent();
     let status = status();
     let last = status.lines().last().unwrap();
     assert!(last.starts_with("last pass 2026-11-21T00:00:00Z, 1 m ago"), "{status}");
@@ -77,8 +77,7 @@ fn it_works_at_a_terminal_but_not_under_cron() {
     as_cron(&format!("{PROGRAM} process {options}")).fails(2, &["no database"]);
     let with_database = format!("{PROGRAM} process --db {} {options}", env.db().display());
     as_cron(&with_database).fails(1, &["could not run ./sync-order"]);
-    let args = ["crontab", "--ndays", "36500", "--", "./sync-order"];
-    let printed = env.run(&args).success().stdout;
+    let printed = env.run("crontab --ndays 36500 -- ./sync-order").success().stdout;
     let line = printed.lines().last().unwrap();
     let (_, command) = line.split_once(&format!(" {PROGRAM} ")).unwrap();
     as_cron(&format!("{PROGRAM} {command}")).silent();
@@ -88,11 +87,11 @@ fn it_works_at_a_terminal_but_not_under_cron() {
 #[test]
 fn cron_sends_no_mail() {
     let env = one_record();
-    pass(&env, &[], &["false"]).silent();
+    pass(&env, "", "false").silent();
     assert_eq!(env.count("ERROR"), 1);
-    assert!(pass(&env, &["-v"], &["false"]).success().stderr.contains("failed, will retry"));
-    assert_eq!(pass(&env, &["--strict"], &["false"]).exit, Some(1));
-    pass(&env, &["--max-attempts", "1"], &["false"])
+    assert!(pass(&env, "-v", "false").success().stderr.contains("failed, will retry"));
+    assert_eq!(pass(&env, "--strict", "false").exit, Some(1));
+    pass(&env, "--max-attempts 1", "false")
         .fails(1, &["record 7 failed after 3 attempts; archived"]);
 }
 
@@ -102,12 +101,12 @@ fn a_record_is_not_tried() {
     env.insert_one(8, MIDNIGHT - 30 * 24 * HOUR);
     env.insert_one(9, MIDNIGHT - 60);
     env.sql("UPDATE BACKLOG SET DATE_INSERTED = 'soon' WHERE ID = 9");
-    let listed = pass(&env, &["--dry-run"], &["true"]).success().stdout;
+    let listed = pass(&env, "--dry-run", "true").success().stdout;
     assert_eq!(listed.lines().count(), 3, "{listed}");
-    let listed = pass(&env, &["--dry-run", "--where", "ID <> 8"], &["true"]).success().stdout;
+    let listed = pass(&env, "--dry-run --where 'ID <> 8'", "true").success().stdout;
     assert_eq!(listed.lines().count(), 2, "{listed}");
-    env.run(&["archive", "7"]).success();
-    let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
+    env.run("archive 7").success();
+    let explained = env.run_at(MIDNIGHT, "explain 7").success().stdout;
     assert!(explained.contains("not tried: is ARCHIVED"), "{explained}");
 }
 
@@ -115,10 +114,10 @@ fn a_record_is_not_tried() {
 fn nothing_is_due() {
     let env = one_record();
     let status = "status={new=\"open\",error=\"failed\",success=\"done\"}";
-    let ran = pass(&env, &["-v", "--set", status], &["true"]);
+    let ran = pass(&env, &format!("-v --set {}", quoted(status)), "true");
     says(&ran.stderr, "have a status that is not mapped");
     assert!(ran.stderr.contains("'NEW'"), "{}", ran.stderr);
-    let first = env.run(&["status"]).success().stdout;
+    let first = env.run("status").success().stdout;
     assert!(first.lines().next().unwrap().contains(&env.db().display().to_string()), "{first}");
 }
 
@@ -126,24 +125,22 @@ fn nothing_is_due() {
 fn a_record_is_handled_twice() {
     let env = one_record();
     let handler = env.noting("exit 1");
-    pass(&env, &[], &[&handler]).silent();
-    pass(&env, &[], &[&handler]).silent();
+    pass(&env, "", &handler).silent();
+    pass(&env, "", &handler).silent();
     assert_eq!(env.handled(), ["7", "7"]);
     fs::write(env.path("backlog.toml"), "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n").unwrap();
-    let found = env.run(&["check", "--queue", "a"]).stdout;
+    let found = env.run("check --queue a").stdout;
     assert!(found.contains("neither sees the claims of the other"), "{found}");
 }
 
 #[test]
 fn records_become_success_although_nothing_was_done() {
     let env = one_record();
-    pass(&env, &[], &["sh", "-c", "false; true | cat"]).silent();
+    pass(&env, "", "sh -c 'false; true | cat'").silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
-    for script in
-        [&["sh", "-c", "set -e; false; true"], &["bash", "-c", "set -eo pipefail; false | cat"]]
-    {
+    for script in ["sh -c 'set -e; false; true'", "bash -c 'set -eo pipefail; false | cat'"] {
         let env = one_record();
-        pass(&env, &[], script).silent();
+        pass(&env, "", script).silent();
         assert_eq!(env.statuses(), "7|ERROR");
     }
 }
@@ -152,12 +149,12 @@ fn records_become_success_although_nothing_was_done() {
 fn last_error_does_not_say_why() {
     let env = one_record();
     let handler = "echo no route >&2; echo to host >&2; echo giving up >&2; exit 1";
-    pass(&env, &["--joblog", "log"], &["sh", "-c", handler]).silent();
+    pass(&env, "--joblog log", &sh(handler).to_string()).silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "giving up");
     let log = fs::read_to_string(env.path("log")).unwrap();
     let line: serde_json::Value = serde_json::from_str(&log).unwrap();
     assert_eq!(line["stderr"], "no route\nto host\ngiving up");
-    let shown = env.run(&["show", "7", "--json"]).success().stdout;
+    let shown = env.run("show 7 --json").success().stdout;
     let record: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&record["ID"], &record["STATUS"]), (&7.into(), &"ERROR".into()));
 }
@@ -167,10 +164,10 @@ fn the_handler_succeeded_but_the_record_is_pending() {
     let env = one_record();
     let trigger = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); END";
     let handler = env.script("handler", &format!("sqlite3 test.db \"{trigger}\""));
-    let ran = pass(&env, &["--max-runtime", "1s"], &[&handler]);
+    let ran = pass(&env, "--max-runtime 1s", &handler);
     says(&ran.stderr, "record ... could not be set to SUCCESS: ...; its handler succeeded");
     assert_eq!(env.count("SUCCESS"), 0);
-    let found = env.run_at(MIDNIGHT, &["check", "--rehearse", "--ndays", "1"]).stdout;
+    let found = env.run_at(MIDNIGHT, "check --rehearse --ndays 1").stdout;
     assert!(found.contains("record 7 (ERROR) would not be tried: "), "{found}");
 }
 
@@ -178,29 +175,27 @@ fn the_handler_succeeded_but_the_record_is_pending() {
 fn every_record_fails() {
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT - 60);
-    let line = ["process", "--fibonacci", "--max-consecutive-failures", "2"];
-    let handler = ["--", "sh", "-c", "echo no route >&2; exit 1"];
-    env.run_at(MIDNIGHT, &[&line[..], &handler].concat())
+    let handler = "-- sh -c 'echo no route >&2; exit 1'";
+    env.run_at(MIDNIGHT, &format!("process --fibonacci --max-consecutive-failures 2 {handler}"))
         .fails(1, &["2 attempts failed in a row, the last one: "]);
     assert_eq!((env.count("ERROR"), env.count("NEW")), (2, 3));
-    let groups = env.run(&["failures", "--json"]).success().stdout;
+    let groups = env.run("failures --json").success().stdout;
     let group: serde_json::Value = serde_json::from_str(groups.lines().next().unwrap()).unwrap();
-    let retry = ["retry", "--failure", group["group"].as_str().unwrap()];
+    let retry = format!("retry --failure {}", group["group"].as_str().unwrap());
     env.run_at(MIDNIGHT, &retry).success();
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --fibonacci -- true").silent();
     assert_eq!(env.count("SUCCESS"), 5);
 }
 
 /// The lines of a simulation.
-fn simulated(args: &[&str]) -> Vec<String> {
-    let ran = TestEnv::empty().run(&[&["simulate"], args].concat()).success();
+fn simulated(args: &str) -> Vec<String> {
+    let ran = TestEnv::empty().run(&format!("simulate {args}")).success();
     ran.stdout.lines().map(String::from).collect()
 }
 
 #[test]
 fn retries_come_later_than_the_schedule_says() {
-    let hourly = ["--fibonacci", "--every", "1h", "--records", "1", "--for", "9h", "--jsonl"];
-    let attempts = simulated(&hourly);
+    let attempts = simulated("--fibonacci --every 1h --records 1 --for 9h --jsonl");
     let delays = attempts.iter().skip(1).map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["delay"].as_i64().unwrap()
@@ -211,16 +206,12 @@ fn retries_come_later_than_the_schedule_says() {
 
 #[test]
 fn all_records_are_retried_in_the_same_minute() {
-    let idle_minutes = |args: &[&str]| {
+    let idle_minutes = |args: &str| {
         let table = simulated(args);
         table[1].split_whitespace().rev().nth(3).unwrap().parse::<u32>().unwrap()
     };
-    assert!(idle_minutes(&["--fibonacci"]) > 100, "of 120");
-    for spread in [
-        &["--policy", "fibonacci"][..],
-        &["--policy", "even"],
-        &["--fibonacci", "--spread", "100%"],
-    ] {
+    assert!(idle_minutes("--fibonacci") > 100, "of 120");
+    for spread in ["--policy fibonacci", "--policy even", "--fibonacci --spread 100%"] {
         assert_eq!(idle_minutes(spread), 0, "{spread:?}");
     }
 }
@@ -229,23 +220,22 @@ fn all_records_are_retried_in_the_same_minute() {
 fn dates_are_hours_off() {
     let env = TestEnv::new();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (1, '2026-11-20 23:30:00')");
-    let listed = |more: &[&str]| env.run(&[&["list", "--json"], more].concat()).success().stdout;
-    assert!(listed(&[]).contains("\"2026-11-20T23:30:00Z\""), "{}", listed(&[]));
+    let listed = |more: &str| env.run(&format!("list --json {more}")).success().stdout;
+    assert!(listed("").contains("\"2026-11-20T23:30:00Z\""), "{}", listed(""));
     let zone = "date_inserted={column=\"DATE_INSERTED\",zone=\"+01:00\"}";
-    let listed = listed(&["--set", zone]);
+    let listed = listed(&format!("--set {}", quoted(zone)));
     assert!(listed.contains("\"2026-11-20T22:30:00Z\""), "{listed}");
 }
 
 #[test]
 fn passes_take_longer_every_week() {
     let env = TestEnv::with_schema("CREATE TABLE BACKLOG (ID INTEGER, STATUS, DATE_INSERTED)");
-    let message = "no index finds pending records: the whole table is read for that";
-    let found = env.run(&["check"]).stdout;
-    says(&found, message);
+    let found = env.run("check").stdout;
+    says(&found, "no index finds pending records: the whole table is read for that");
     for statement in found.lines().filter(|line| line.trim().starts_with("CREATE ")) {
         env.sql(statement);
     }
-    let found = env.run(&["check"]).stdout;
+    let found = env.run("check").stdout;
     assert!(!found.contains("no index finds"), "{found}");
 }
 
@@ -254,15 +244,14 @@ fn a_pass_hangs() {
     let env = one_record();
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--timeout", "1h", "--grace", "0s", "--now", &now];
-    let handler = ["--", "sh", "-c", &staying.script];
-    let mut pass = env.spawn(&[&line[..], &handler].concat());
+    let line = format!("process --fibonacci --timeout 1h --grace 0s --now {now}");
+    let mut pass = env.spawn(&format!("{line} -- {}", sh(&staying.script)));
     staying.wait_for_begin();
-    let status = env.run_at(MIDNIGHT + 2 * HOUR + 1, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT + 2 * HOUR + 1, "status").success().stdout;
     says(&status, "running since ...: it hangs");
     assert!(signal("-TERM", pass.id()));
     assert_eq!(pass.wait().unwrap().code(), Some(143));
-    env.run_at(MIDNIGHT + 3 * HOUR, &["process", "--fibonacci", "--", "true"]).silent();
+    env.run_at(MIDNIGHT + 3 * HOUR, "process --fibonacci -- true").silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
 }
 
@@ -272,7 +261,7 @@ fn the_database_is_locked() {
     env.sql("PRAGMA journal_mode = delete");
     let connection = env.connection();
     connection.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let ran = pass(&env, &["--max-runtime", "1s"], &["true"]);
+    let ran = pass(&env, "--max-runtime 1s", "true");
     assert_eq!(ran.exit, Some(75), "{ran:?}");
     says(&ran.stderr, "another process keeps it locked; try later");
 }
@@ -280,7 +269,7 @@ fn the_database_is_locked() {
 #[test]
 fn it_works_for_one_user_but_not_for_another() {
     let env = one_record();
-    env.run(&["list"]).success();
+    env.run("list").success();
     fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", PROGRAM, "list"]);
@@ -304,14 +293,14 @@ fn psql_shows_rows_that_backlog_does_not_see() {
          GRANT ALL ON backlog TO reader",
     );
     let url = database.url().replace("postgres@", "reader@");
-    let found = TestEnv::empty().run(&["check", "--db", &url]).stdout;
+    let found = TestEnv::empty().run(&format!("check --db {url}")).stdout;
     says(&found, "row level security is active on table ... for ...");
 }
 
 #[test]
 fn a_co_process_gets_records_and_does_not_answer() {
     let env = one_record();
-    let ran = pass(&env, &["--stream", "--timeout", "11s", "--grace", "0s"], &["sleep", "60"]);
+    let ran = pass(&env, "--stream --timeout 11s --grace 0s", "sleep 60");
     says(&ran.stderr, "no reply yet to ... after ...: does it speak the protocol and flush?");
 }
 
@@ -322,7 +311,7 @@ fn a_receiver_gets_the_same_event_twice() {
     let keys = [Answer::default().close(), Answer::new("200 OK", &[], "")].map(|answer| {
         let server = Server::new(&[("/", answer)]);
         let now = format!("@{MIDNIGHT}");
-        let args = ["process", "--ndays", "1", "--now", &now, "--post", &server.url("/")];
+        let args = format!("process --ndays 1 --now {now} --post {}", server.url("/"));
         env.command(&args).env("BACKLOG_WEBHOOK_SECRET", secret).output().unwrap();
         let request = server.received().pop().unwrap();
         ["idempotency-key", "webhook-id"].map(|name| request.header(name).unwrap().to_string())
@@ -334,11 +323,11 @@ fn a_receiver_gets_the_same_event_twice() {
 #[test]
 fn records_were_given_up() {
     let env = one_record();
-    let handler = ["sh", "-c", "echo HTTP 410 Gone >&2; exit 1"];
-    pass(&env, &["--max-attempts", "1"], &handler).fails(1, &["record 7 failed", "archived"]);
-    let groups = env.run(&["failures", "--status", "ARCHIVED"]).success().stdout;
+    let handler = "sh -c 'echo HTTP 410 Gone >&2; exit 1'";
+    pass(&env, "--max-attempts 1", handler).fails(1, &["record 7 failed", "archived"]);
+    let groups = env.run("failures --status ARCHIVED").success().stdout;
     assert!(groups.contains("HTTP 410 Gone"), "{groups}");
-    env.run_at(MIDNIGHT, &["restore", "--failure", "HTTP 410"]).success();
+    env.run_at(MIDNIGHT, "restore --failure 'HTTP 410'").success();
     assert_eq!(env.statuses(), "7|NEW");
 }
 
@@ -347,18 +336,17 @@ fn a_pass_was_killed() {
     let env = one_record();
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--now", &now, "--", "sh", "-c", &staying.script];
+    let line = format!("process --fibonacci --now {now} -- {}", sh(&staying.script));
     let mut killed = env.spawn(&line);
     staying.wait_for_begin();
     env.kill(&mut killed);
-    let status = env.run_at(MIDNIGHT + 1, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT + 1, "status").success().stdout;
     assert!(status.contains(": killed (pid "), "{status}");
     says(&env.query("SELECT LAST_ERROR FROM BACKLOG"), "attempt ... has not reported back");
     assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
-    env.run_at(MIDNIGHT + 1, &["retry", "7"]).success();
+    env.run_at(MIDNIGHT + 1, "retry 7").success();
     // The handler succeeds once the first one is dead.
-    let again = ["process", "--fibonacci", "--", "sh", "-c", &staying.is_dead];
-    env.run_at(MIDNIGHT + 1, &again).silent();
+    env.run_at(MIDNIGHT + 1, &format!("process --fibonacci -- {}", sh(&staying.is_dead))).silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
 }
 
@@ -383,11 +371,11 @@ fn the_disk_is_full() {
 #[test]
 fn move_to_another_machine() {
     let env = one_record();
-    pass(&env, &[], &["false"]).silent();
+    pass(&env, "", "false").silent();
     let there = TestEnv::empty();
     let backup = format!(".backup {}", there.db().display());
     Command::new("sqlite3").arg(env.db()).arg(backup).status().unwrap();
-    pass(&there, &[], &["true"]).silent();
+    pass(&there, "", "true").silent();
     assert_eq!(there.statuses(), "7|SUCCESS");
 }
 
@@ -400,17 +388,17 @@ fn restore_a_backup() {
         .arg(format!(".backup {}", copy.display()))
         .status()
         .unwrap();
-    pass(&env, &["--joblog", "log"], &["true"]).silent();
-    env.run_at(MIDNIGHT, &["pause"]).success();
+    pass(&env, "--joblog log", "true").silent();
+    env.run_at(MIDNIGHT, "pause").success();
     fs::copy(&copy, env.db()).unwrap();
     for beside in ["test.db-wal", "test.db-shm"] {
         let _ = fs::remove_file(env.path(beside));
     }
-    pass(&env, &[], &["true"]).silent();
+    pass(&env, "", "true").silent();
     assert_eq!(env.statuses(), "7|NEW");
-    env.run_at(MIDNIGHT, &["resume"]).success();
+    env.run_at(MIDNIGHT, "resume").success();
     let handler = env.noting("exit 0");
-    pass(&env, &[], &[&handler]).silent();
+    pass(&env, "", &handler).silent();
     assert_eq!(env.handled(), ["7"]);
     assert!(fs::read_to_string(env.path("log")).unwrap().contains("\"outcome\":\"success\""));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use rusqlite::Connection;
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, TestEnv, quoted};
 
 const JOBS: &str = "INSERT INTO jobs (id, status, date_inserted, priority) VALUES
     (1, 'NEW', '2026-11-20 00:00:01', 1), (2, 'NEW', '2026-11-20 00:00:02', 5),
@@ -25,33 +25,33 @@ fn configure(env: &TestEnv) {
     fs::write(env.path("backlog.toml"), config).unwrap();
 }
 
-fn tried(env: &TestEnv, options: &[&str]) -> String {
+fn tried(env: &TestEnv, options: &str) -> String {
     let handler = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &[&["process"], options, &["--", &handler]].concat()).silent();
+    env.run_at(MIDNIGHT, &format!("process {options} -- {handler}")).silent();
     env.handled().join(" ")
 }
 
 #[test]
 fn records_come_by_a_column_and_those_with_the_same_value_by_id() {
     let env = env();
-    assert_eq!(tried(&env, &[]), "5 7 2 4 6 1 3", "SQLite has NULL below all others");
-    assert_eq!(tried(&env, &["--order", "priority asc"]), "3 1 6 2 4 5 7");
-    assert_eq!(tried(&env, &["--order", "oldest"]), "1 2 3 4 5 6 7");
-    let listed = env.run_at(MIDNIGHT, &["list", "--order", "priority asc", "--limit", "2"]).stdout;
+    assert_eq!(tried(&env, ""), "5 7 2 4 6 1 3", "SQLite has NULL below all others");
+    assert_eq!(tried(&env, "--order 'priority asc'"), "3 1 6 2 4 5 7");
+    assert_eq!(tried(&env, "--order oldest"), "1 2 3 4 5 6 7");
+    let listed = env.run_at(MIDNIGHT, "list --order 'priority asc' --limit 2").stdout;
     assert!(listed.lines().nth(1).unwrap().starts_with("3 "), "{listed}");
 }
 
 #[test]
 fn a_capped_pass_tries_new_records_first_and_continues_after_the_last_failed_one() {
     let env = env();
-    let capped = ["--max-records", "3"];
-    assert_eq!(tried(&env, &capped), "2 4 1", "NEW comes before ERROR");
-    assert_eq!(tried(&env, &capped), "3 5 7");
-    assert_eq!(tried(&env, &capped), "2 4 6");
-    assert_eq!(tried(&env, &capped), "1 3 5", "from the end to the begin");
+    let capped = "--max-records 3";
+    assert_eq!(tried(&env, capped), "2 4 1", "NEW comes before ERROR");
+    assert_eq!(tried(&env, capped), "3 5 7");
+    assert_eq!(tried(&env, capped), "2 4 6");
+    assert_eq!(tried(&env, capped), "1 3 5", "from the end to the begin");
     // In the other direction it continues there too, but not by another column.
-    assert_eq!(tried(&env, &["--max-records", "2", "--order", "priority asc"]), "7 3");
-    assert_eq!(tried(&env, &["--max-records", "2", "--order", "newest"]), "7 6");
+    assert_eq!(tried(&env, "--max-records 2 --order 'priority asc'"), "7 3");
+    assert_eq!(tried(&env, "--max-records 2 --order newest"), "7 6");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_order_does_not_depend_on_how_dates_are_written() {
     let env = TestEnv::with_schema(&format!("{table};\n{JOBS}"));
     configure(&env);
     env.sql("UPDATE jobs SET date_inserted = 1795132800 WHERE id IN (2, 5)");
-    assert_eq!(tried(&env, &["--ndays", "20"]), "5 7 2 4 6 1 3");
+    assert_eq!(tried(&env, "--ndays 20"), "5 7 2 4 6 1 3");
 }
 
 #[test]
@@ -69,18 +69,18 @@ fn check_prints_the_index_for_the_order() {
     let env = env();
     let index = "CREATE INDEX \"jobs_backlog_order\" ON \"jobs\" (\"priority\" DESC, \"id\" ASC) \
                  WHERE \"status\" IN ('NEW', 'ERROR')";
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     assert!(checked.contains("no index finds pending records in their order"), "{checked}");
     assert!(checked.contains(index), "{checked}");
     Connection::open(env.db()).unwrap().execute_batch(index).unwrap();
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     assert!(!checked.contains("in their order"), "{checked}");
 }
 
 #[test]
 fn an_order_that_is_none_is_refused() {
     let env = env();
-    let process = |order| env.run(&["process", "--order", order, "--", "true"]);
+    let process = |order| env.run(&format!("process --order {} -- true", quoted(order)));
     process("priority")
         .fails(2, &["--order priority: \"priority\" is not an order; use one of newest"]);
     let changes = "order: passes change status, so a record could miss its turn each time";
@@ -96,20 +96,16 @@ fn a_server_has_the_same_order_and_continues_in_it() {
     database.sql(JOBS);
     let env = TestEnv::on(&database);
     configure(&env);
-    assert_eq!(tried(&env, &[]), "3 5 7 2 4 6 1", "PostgreSQL has NULL above all others");
-    let capped = ["--max-records", "4"];
-    assert_eq!(tried(&env, &capped), "3 5 7 2");
-    assert_eq!(tried(&env, &capped), "4 6 1 3");
+    assert_eq!(tried(&env, ""), "3 5 7 2 4 6 1", "PostgreSQL has NULL above all others");
+    let capped = "--max-records 4";
+    assert_eq!(tried(&env, capped), "3 5 7 2");
+    assert_eq!(tried(&env, capped), "4 6 1 3");
     let index = "CREATE INDEX CONCURRENTLY \"jobs_backlog_order\" ON \"public\".\"jobs\" (\"priority\" DESC, \
                  \"id\" ASC) WHERE \"status\" IN ('NEW', 'ERROR')";
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     assert!(checked.contains(index), "{checked}");
     database.sql(index);
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     assert!(!checked.contains("in their order"), "{checked}");
-    assert_eq!(
-        tried(&env, &["--max-records", "2", "--order", "oldest"]),
-        "1 2",
-        "a place of another type"
-    );
+    assert_eq!(tried(&env, "--max-records 2 --order oldest"), "1 2", "a place of another type");
 }

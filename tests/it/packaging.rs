@@ -3,11 +3,11 @@
 use crate::testenv::{TestEnv, ran};
 
 /// What `crontab` prints for a queue of this backlog.toml, as if the package were installed.
-fn crontab(file: &str, args: &[&str]) -> String {
+fn crontab(file: &str, args: &str) -> String {
     let env = TestEnv::empty();
     std::fs::write(env.path("backlog.toml"), file).unwrap();
     let config = env.path("backlog.toml").canonicalize().unwrap().display().to_string();
-    let mut command = env.command(&[&["crontab", "--config", &config], args].concat());
+    let mut command = env.command(&format!("crontab --config {config} {args}"));
     let printed = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout;
     let printed = printed.replace(env!("CARGO_BIN_EXE_backlog"), "/usr/bin/backlog");
     printed.replace(&config, "/etc/backlog.toml")
@@ -16,7 +16,7 @@ fn crontab(file: &str, args: &[&str]) -> String {
 #[test]
 fn the_units_are_those_that_crontab_prints() {
     let file = "[queue.shop]\ndb = 'shop.db'\nfibonacci = true\nexec = ['true']\n";
-    let printed = crontab(file, &["--systemd", "--queue", "shop"]);
+    let printed = crontab(file, "--systemd --queue shop");
     let service = include_str!("../../packaging/backlog@.service");
     let timer = include_str!("../../packaging/backlog@.timer");
     // The sandbox is commented out. The description and the user are not those of one queue.
@@ -38,7 +38,7 @@ fn the_cronjob_runs_the_line_that_crontab_prints() {
     let file: Vec<_> = file.lines().map(str::trim).collect();
     let schedule = after("schedule: \"").split_once('"').unwrap().0;
     let args = after("args: [").split_once(']').unwrap().0.replace(", ", " ");
-    let printed = crontab(&file.join("\n"), &["--queue", "orders"]);
+    let printed = crontab(&file.join("\n"), "--queue orders");
     let line = format!("\n{schedule} /usr/bin/backlog {args} --state-dir ");
     assert!(printed.contains(&line), "{line:?} is not in {printed}");
 }

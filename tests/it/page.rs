@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::queues::{self, MAILS, ORDERS, run as run_several};
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, skipped};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, skipped};
 
 /// The page of the only queue.
-fn page(env: &TestEnv, now: i64, args: &[&str]) -> String {
-    env.run_at(now, &[&["status", "--html", "page.html"], args].concat()).silent();
+fn page(env: &TestEnv, now: i64, args: &str) -> String {
+    env.run_at(now, &format!("status --html page.html {args}")).silent();
     read(env)
 }
 
@@ -61,9 +61,9 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT - 2 * DAY);
     let handler = env.script("handler", "[ $BACKLOG_ID -lt 4 ] || { echo HTTP 503 >&2; exit 1; }");
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &handler]).silent();
-    env.run_at(MIDNIGHT, &["archive", "5"]).success();
-    let page = page(&env, MIDNIGHT + 30, &["--fibonacci"]);
+    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {handler}")).silent();
+    env.run_at(MIDNIGHT, "archive 5").success();
+    let page = page(&env, MIDNIGHT + 30, "--fibonacci");
     let text = seen(&page);
     for says in [
         "Backlog of default",
@@ -105,7 +105,7 @@ fn next_attempts_stand_in_their_hours() {
     }
     env.insert_one(6, MIDNIGHT);
     let policy = "list:1h,2h,24h,25h,spread=0%";
-    let page = page(&env, MIDNIGHT + MINUTE, &["--policy", policy]);
+    let page = page(&env, MIDNIGHT + MINUTE, &format!("--policy {policy}"));
     let attempts = section(&page, "Next attempts");
     for says in [
         "due now 1 later than in 24 hours 1 archived by the next pass 0 never 0",
@@ -124,12 +124,12 @@ fn next_attempts_stand_in_their_hours() {
 fn the_lowest_bar_is_seen_and_the_highest_fills_the_chart() {
     let env = TestEnv::new();
     env.insert(100, MIDNIGHT);
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "sh", "-c", "[ $BACKLOG_ID != 7 ]"]);
+    env.run_at(MIDNIGHT, "process --fibonacci -- sh -c '[ $BACKLOG_ID != 7 ]'");
     env.sql(
         "UPDATE BACKLOG SET STATUS = 'ERROR', LAST_FAILURE = '2026-11-21T00:00:00Z',
            FAILURES = iif(ID = 7, 2, 1)",
     );
-    let page = page(&env, MIDNIGHT, &["--policy", "list:90m,150m,spread=0%"]);
+    let page = page(&env, MIDNIGHT, "--policy list:90m,150m,spread=0%");
     for bars in [
         "<path class=\"succeeded\" d=\"M291 100h8v-99h-8z\"/>",
         "<path class=\"failed\" d=\"M291 1h8v-1h-8z\"/>",
@@ -143,10 +143,10 @@ fn the_lowest_bar_is_seen_and_the_highest_fills_the_chart() {
 fn by_age_alone_a_record_is_due_at_each_pass() {
     let env = TestEnv::minimal();
     env.insert(2, MIDNIGHT - HOUR);
-    let by_age = page(&env, MIDNIGHT, &["--ndays", "1"]);
+    let by_age = page(&env, MIDNIGHT, "--ndays 1");
     let attempts = section(&by_age, "Next attempts");
     assert!(attempts.starts_with("By --ndays 1 a record is due at each pass that cron starts: 2"));
-    let unknown = section(&page(&env, MIDNIGHT, &[]), "Next attempts");
+    let unknown = section(&page(&env, MIDNIGHT, ""), "Next attempts");
     assert!(unknown.contains("say --ndays , --fibonacci , --policy or --progressive"), "{unknown}");
 }
 
@@ -154,11 +154,11 @@ fn by_age_alone_a_record_is_due_at_each_pass() {
 fn several_queues_stand_on_one_page_each_below_its_link() {
     let env = several();
     for queue in ["orders", "mails"] {
-        run_several(&env, &["process", "--queue", queue]).silent();
+        run_several(&env, &format!("process --queue {queue}")).silent();
     }
-    for args in [&[][..], &["--all-queues"]] {
+    for args in ["", "--all-queues"] {
         let _ = fs::remove_file(env.path("page.html"));
-        let ran = run_several(&env, &[&["status", "--html", "page.html"], args].concat());
+        let ran = run_several(&env, &format!("status --html page.html {args}"));
         assert_eq!((ran.exit, &*ran.stdout), (Some(1), ""), "{ran:?}");
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         assert!(ran.stderr.starts_with("backlog: queue a-b: "), "{ran:?}");
@@ -190,7 +190,7 @@ fn what_others_have_written_is_text() {
             ["</script><img src=x onerror=alert()>{{ 7 * 7 }}\u{202e}\u{7}\n\"' &amp; ü🙂"],
         )
         .unwrap();
-    let page = page(&env, MIDNIGHT, &["--fibonacci"]);
+    let page = page(&env, MIDNIGHT, "--fibonacci");
     let shown = "</script><img src=x onerror=alert()>{{ 7 * 7 }}\\u{202e}\\u{7}\\n\"' &amp; ü🙂";
     assert!(section(&page, "Archived records").contains(shown), "{page}");
     assert!(!page.contains("<img") && page.matches("</script>").count() == 1, "{page}");
@@ -201,8 +201,8 @@ fn what_others_have_written_is_text() {
 fn the_page_allows_its_own_style_and_script_and_nothing_else() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
-    let page = page(&env, MIDNIGHT, &["--fibonacci", "--every", "10m"]);
+    env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
+    let page = page(&env, MIDNIGHT, "--fibonacci --every 10m");
     let policy = between(&page, "\"Content-Security-Policy\" content=\"", "\"");
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     let style = hash(between(&page, "<style>", "</style>"));
@@ -225,8 +225,8 @@ fn the_page_allows_its_own_style_and_script_and_nothing_else() {
 #[test]
 fn headings_tables_and_regions_have_names() {
     let env = several();
-    run_several(&env, &["process", "--queue", "orders"]).silent();
-    run_several(&env, &["status", "--html", "page.html"]);
+    run_several(&env, "process --queue orders").silent();
+    run_several(&env, "status --html page.html");
     let page = read(&env);
     assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{page}");
     let levels = page.match_indices("<h").filter_map(|(at, _)| page[at + 2..].chars().next());
@@ -262,7 +262,7 @@ fn headings_tables_and_regions_have_names() {
 #[test]
 fn a_page_takes_the_place_of_the_last_one_at_once() {
     let env = TestEnv::new();
-    page(&env, MIDNIGHT, &[]);
+    page(&env, MIDNIGHT, "");
     let mode = |name: &str| fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("page.html"), 0o644);
     let reader = fs::File::open(env.path("page.html")).unwrap();
@@ -270,7 +270,7 @@ fn a_page_takes_the_place_of_the_last_one_at_once() {
     // What a killed run has left behind, or somebody else, is no way to another file.
     fs::write(env.path("victim"), "whole").unwrap();
     symlink("victim", env.path(".page.html.new")).unwrap();
-    let second = page(&env, MIDNIGHT + HOUR, &[]);
+    let second = page(&env, MIDNIGHT + HOUR, "");
     assert!(
         std::io::read_to_string(reader)
             .unwrap()
@@ -294,12 +294,12 @@ fn a_page_that_cannot_be_written_is_said_once() {
         ("/dev/null", "no regular file"),
         (".", "no regular file"),
     ] {
-        let ran = env.run(&["status", "--html", file]);
+        let ran = env.run(&format!("status --html {file}"));
         let ran = ran.fails(1, &[&format!("could not write {file}: "), why]);
         assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
     }
     let gone = TestEnv::empty();
-    let ran = gone.run(&["status", "--html", "page.html"]).fails(1, &["backlog: no database"]);
+    let ran = gone.run("status --html page.html").fails(1, &["backlog: no database"]);
     assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
     assert!(seen(&read(&gone)).contains("Nothing is known of this queue: no database"));
 }
@@ -309,16 +309,16 @@ fn records_that_were_given_up_are_red_for_a_day_and_failed_ones_amber() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
     let summary = |now: i64| {
-        let page = page(&env, now, &["--fibonacci"]);
+        let page = page(&env, now, "--fibonacci");
         let summary = between(&page, "<p class=\"summary", "</p>").replace("\">", ": ");
         (summary, between(&page, "<ul class=\"figures\">", "</ul>").to_string())
     };
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "sh", "-c", "[ $BACKLOG_ID != 1 ]"]);
+    env.run_at(MIDNIGHT, "process --fibonacci -- sh -c '[ $BACKLOG_ID != 1 ]'");
     let (amber, cards) = summary(MIDNIGHT);
     assert_eq!(amber, " warning: 1 record has failed");
     assert!(cards.contains("<li class=\"warning\"><span class=\"label\">Failed"), "{cards}");
-    let last = ["process", "--fibonacci", "--max-attempts", "2", "--", "false"];
-    env.run_at(MIDNIGHT + HOUR, &last).fails(1, &["record 1 failed after 2 attempts"]);
+    let last = "process --fibonacci --max-attempts 2 -- false";
+    env.run_at(MIDNIGHT + HOUR, last).fails(1, &["record 1 failed after 2 attempts"]);
     let (red, cards) = summary(MIDNIGHT + 2 * HOUR);
     assert_eq!(red, " bad: 1 record was archived in the last 24 hours");
     assert!(seen(&cards).starts_with("Failed 0 of 0 pending Archived 1 1 in the last 24 h"));
@@ -332,22 +332,20 @@ fn a_pause_is_the_first_thing_that_the_page_says() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     let of_passes = |page: &str| page.contains("paused since") && page.contains("moving house");
-    assert!(!of_passes(&page(&env, MIDNIGHT, &[])));
-    env.run_at(MIDNIGHT, &["pause", "--reason", "moving house"]).success();
-    assert!(of_passes(&seen(&page(&env, MIDNIGHT + 60, &[]))));
+    assert!(!of_passes(&page(&env, MIDNIGHT, "")));
+    env.run_at(MIDNIGHT, "pause --reason 'moving house'").success();
+    assert!(of_passes(&seen(&page(&env, MIDNIGHT + 60, ""))));
 }
 
 #[test]
 fn one_look_makes_the_page_the_metrics_and_the_answer_to_limits() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let all = ["status", "--html", "page.html", "--metrics", "m.prom", "--fail-if", "pending>0"];
-    let ran = env.run_at(MIDNIGHT, &all);
+    let ran = env.run_at(MIDNIGHT, "status --html page.html --metrics m.prom --fail-if pending>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
     assert!(read(&env).contains("<title>"));
     assert!(fs::read_to_string(env.path("m.prom")).unwrap().contains("backlog_records{"));
-    let away = ["status", "--html", "none/page.html", "--fail-if", "pending>0"];
-    let ran = env.run_at(MIDNIGHT, &away);
+    let ran = env.run_at(MIDNIGHT, "status --html none/page.html --fail-if pending>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
     assert!(ran.stderr.contains("none/page.html"), "{}", ran.stderr);
 }
@@ -355,9 +353,8 @@ fn one_look_makes_the_page_the_metrics_and_the_answer_to_limits() {
 #[test]
 fn the_options_of_a_page_go_with_it_alone() {
     let env = TestEnv::new();
-    for other in [&["--json"][..], &["--passes", "3"]] {
-        env.run(&[&["status", "--html", "page.html"], other].concat())
-            .fails(2, &["cannot be used with"]);
+    for other in ["--json", "--passes 3"] {
+        env.run(&format!("status --html page.html {other}")).fails(2, &["cannot be used with"]);
     }
 }
 
@@ -368,34 +365,12 @@ pub fn with_passes() -> TestEnv {
     for (minute, handler) in [(0, "exit 1"), (1, "exit $((BACKLOG_ID % 2))"), (2, "exit 65")] {
         env.run_at(
             MIDNIGHT + minute * MINUTE,
-            &[
-                "process",
-                "--ndays",
-                "1",
-                "--max-records",
-                "5",
-                "--give-up-on",
-                "65",
-                "--",
-                "sh",
-                "-c",
-                handler,
-            ],
+            &format!("process --ndays 1 --max-records 5 --give-up-on 65 -- {}", sh(handler)),
         );
     }
     let handler = env.staying();
     let mut pass = env
-        .command(&[
-            "process",
-            "--now",
-            "@1795219380",
-            "--ndays",
-            "1",
-            "--",
-            "sh",
-            "-c",
-            &handler.script,
-        ])
+        .command(&format!("process --now @1795219380 --ndays 1 -- {}", sh(&handler.script)))
         .spawn()
         .unwrap();
     handler.wait_for_begin();
@@ -406,7 +381,7 @@ pub fn with_passes() -> TestEnv {
 #[test]
 fn a_killed_pass_is_marked_and_told() {
     let env = with_passes();
-    let page = page(&env, MIDNIGHT + 4 * MINUTE, &["--ndays", "1"]);
+    let page = page(&env, MIDNIGHT + 4 * MINUTE, "--ndays 1");
     let alarm = between(&page, "<li class=\"alarm\">", "</li>");
     assert!(seen(alarm).contains("1 m ago: killed (pid "), "{alarm}");
     assert!(page.contains("<path class=\"broken\" d=\"M291 100h8v-100h-8z\"/>"), "{page}");
@@ -436,7 +411,7 @@ fn a_page_of_ten_queues_with_everything_is_small() {
         config += &format!("[queue.q{queue}]\ntable = 't{queue}'\n");
     }
     fs::write(env.path("backlog.toml"), config).unwrap();
-    run_several(&env, &["status", "--html", "page.html"]).silent();
+    run_several(&env, "status --html page.html").silent();
     let page = read(&env);
     assert!(page.len() < 300_000, "{}", page.len());
     assert!(page.contains("other statuses"), "{page}");
@@ -445,10 +420,10 @@ fn a_page_of_ten_queues_with_everything_is_small() {
 #[test]
 fn tidy_finds_nothing_wrong() {
     let several = several();
-    run_several(&several, &["process", "--queue", "orders"]).silent();
-    run_several(&several, &["status", "--html", "page.html"]);
+    run_several(&several, "process --queue orders").silent();
+    run_several(&several, "status --html page.html");
     let one = with_passes();
-    page(&one, MIDNIGHT + 4 * MINUTE, &["--fibonacci"]);
+    page(&one, MIDNIGHT + 4 * MINUTE, "--fibonacci");
     for env in [several, one] {
         let mut command = Command::new("tidy");
         command.args(["-quiet", "-errors", "-utf8", "--show-info", "no"]);

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, sh};
 
 /// The lines about passes at the end of a status.
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
-    let ran = env.run_at(now, &["status"]).success();
+    let ran = env.run_at(now, "status").success();
     let section = ran.stdout.split("\n\n").nth(3).unwrap_or_default().to_string();
     // How long they took is up to the machine.
     section.lines().map(without_took).collect()
@@ -21,7 +21,7 @@ fn without_took(line: &str) -> String {
 }
 
 fn json(env: &TestEnv, now: i64) -> Value {
-    let ran = env.run_at(now, &["status", "--json"]).success();
+    let ran = env.run_at(now, "status --json").success();
     let status: Value = serde_json::from_str(&ran.stdout).unwrap();
     status["passes"].clone()
 }
@@ -32,7 +32,7 @@ fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
     assert_eq!(passes(&env, MIDNIGHT), ["no pass is recorded"]);
     env.insert(5, MIDNIGHT);
     let handler = env.script("handler", "echo $BACKLOG_RUN >>run; [ $BACKLOG_ID != 3 ] || exit 1");
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {handler}")).silent();
     assert_eq!(
         passes(&env, MIDNIGHT + 58),
         ["last pass 2026-11-21T00:00:00Z, 58 s ago: 4 succeeded, 1 failed"]
@@ -54,7 +54,7 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT);
     let pass = |minutes: i64, handler: &str| {
-        env.run_at(MIDNIGHT + minutes * MINUTE, &["process", "--fibonacci", "--", handler])
+        env.run_at(MIDNIGHT + minutes * MINUTE, &format!("process --fibonacci -- {handler}"))
             .silent();
     };
     pass(0, "false");
@@ -78,15 +78,15 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
 fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
-    let pass = |minutes: i64, line: &[&str], handler: &str| {
+    let pass = |minutes: i64, line: &str, handler: &str| {
         let now = MIDNIGHT + minutes * MINUTE;
-        env.run_at(now, &[&["process"], line, &["--", handler]].concat()).silent();
+        env.run_at(now, &format!("process {line} -- {handler}")).silent();
     };
-    pass(0, &["--ndays", "1", "--max-records", "1"], "false");
-    pass(1, &["--fibonacci"], "true");
-    pass(2, &["--ndays", "1"], "true");
-    pass(3, &["--fibonacci"], "true");
-    let status = env.run_at(MIDNIGHT + HOUR, &["status", "--passes", "3"]).success().stdout;
+    pass(0, "--ndays 1 --max-records 1", "false");
+    pass(1, "--fibonacci", "true");
+    pass(2, "--ndays 1", "true");
+    pass(3, "--fibonacci", "true");
+    let status = env.run_at(MIDNIGHT + HOUR, "status --passes 3").success().stdout;
     let recent = status.split("\n\n").last().unwrap();
     let shown = recent.lines().map(|line| match line.split_once("took ") {
         Some((line, rest)) => format!("{line}{}", &rest[rest.find(": ").unwrap() + 2..]),
@@ -106,16 +106,15 @@ fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
 #[test]
 fn a_pass_that_does_not_come_is_missed() {
     let env = TestEnv::new();
-    let pass = |minute: i64, line: &[&str]| {
-        let words = [&["process"], line, &["--", "true"]].concat();
-        env.run_at(MIDNIGHT + minute * MINUTE, &words).silent();
+    let pass = |minute: i64, line: &str| {
+        env.run_at(MIDNIGHT + minute * MINUTE, &format!("process {line} -- true")).silent();
     };
     let count = |at: i64| passes(&env, at).iter().filter(|it| it.contains("no pass for")).count();
-    let age = ["--ndays", "1"];
+    let age = "--ndays 1";
     // Nobody knows whether these are a habit.
-    (0..4).for_each(|tick| pass(tick * 5, &age));
+    (0..4).for_each(|tick| pass(tick * 5, age));
     assert_eq!(count(MIDNIGHT + 3 * HOUR), 0);
-    (4..=12).for_each(|tick| pass(tick * 5, &age));
+    (4..=12).for_each(|tick| pass(tick * 5, age));
     let last = MIDNIGHT + HOUR;
     assert_eq!(count(last + HOUR), 0);
     assert_eq!(passes(&env, last + 3 * HOUR)[1], "no pass for 3 h: usually every 5 m");
@@ -123,8 +122,7 @@ fn a_pass_that_does_not_come_is_missed() {
     assert_eq!(json(&env, last)["lines"][0]["every_secs"], 300);
 
     // What is said of the interval counts more than what was usual.
-    let every = ["--fibonacci", "--every", "2h"];
-    (0..=12).for_each(|tick| pass(tick * 5, &every));
+    (0..=12).for_each(|tick| pass(tick * 5, "--fibonacci --every 2h"));
     let lines = json(&env, last)["lines"].clone();
     assert!(lines.as_array().unwrap().iter().any(|line| line["every_secs"] == 7_200), "{lines}");
     assert_eq!(count(last + 4 * HOUR), 1);
@@ -142,8 +140,7 @@ fn passes_at_a_terminal_make_no_line_and_teach_no_rhythm() {
     let last = MIDNIGHT + HOUR;
     assert_eq!(passes(&env, last + 9 * HOUR).len(), 1, "nothing is missed");
     let by_cron = |tick: i64| {
-        env.run_at(MIDNIGHT + tick * 10 * MINUTE, &["process", "--ndays", "1", "--", "true"])
-            .silent();
+        env.run_at(MIDNIGHT + tick * 10 * MINUTE, "process --ndays 1 -- true").silent();
     };
     (0..=6).for_each(by_cron);
     at_a_terminal(61, "--ndays 1");
@@ -158,23 +155,23 @@ fn passes_at_a_terminal_make_no_line_and_teach_no_rhythm() {
 #[test]
 fn a_line_that_is_gone_is_forgotten() {
     let env = TestEnv::new();
-    let pass = |at: i64, line: &[&str]| {
-        env.run_at(at, &[&["process"], line, &["--", "true"]].concat()).silent();
+    let pass = |at: i64, line: &str| {
+        env.run_at(at, &format!("process {line} -- true")).silent();
     };
     let names = |at: i64| -> Vec<String> {
         let found = json(&env, at);
         let lines = found["lines"].as_array().unwrap().iter();
         lines.map(|line| line["line"].as_str().unwrap().into()).collect()
     };
-    pass(MIDNIGHT, &["--ndays", "1"]);
-    pass(MIDNIGHT + HOUR, &["--ndays", "2", "--where", "ID > 0"]);
+    pass(MIDNIGHT, "--ndays 1");
+    pass(MIDNIGHT + HOUR, "--ndays 2 --where 'ID > 0'");
     assert_eq!(names(MIDNIGHT + 30 * DAY), ["--ndays 1", "--ndays 2 --where ID > 0"]);
     assert_eq!(names(MIDNIGHT + 30 * DAY + 1), ["--ndays 2 --where ID > 0"]);
 
-    let ran = env.run_at(MIDNIGHT, &["status", "--forget", "--ndays 2 --where ID > 0"]).success();
+    let ran = env.run_at(MIDNIGHT, "status --forget '--ndays 2 --where ID > 0'").success();
     assert_eq!(ran.stdout, "forgot the passes of --ndays 2 --where ID > 0\n");
     assert_eq!(names(MIDNIGHT), ["--ndays 1"]);
-    let unknown = env.run_at(MIDNIGHT, &["status", "--forget=--ndays 3"]);
+    let unknown = env.run_at(MIDNIGHT, "status '--forget=--ndays 3'");
     unknown.fails(2, &["no line \"--ndays 3\"; known are --ndays 1"]);
 
     // Of a schedule that stands in backlog.toml the file says whether it is there.
@@ -182,8 +179,8 @@ fn a_line_that_is_gone_is_forgotten() {
         std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{schedule}")).unwrap();
     };
     file("ndays = 7\n");
-    pass(MIDNIGHT, &[]);
-    pass(MIDNIGHT, &["--where", "ID > 1"]);
+    pass(MIDNIGHT, "");
+    pass(MIDNIGHT, "--where 'ID > 1'");
     let mut all = names(MIDNIGHT);
     all.sort_unstable();
     assert_eq!(all, ["--ndays 1", "--ndays 7", "--ndays 7 --where ID > 1"]);
@@ -200,10 +197,10 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     env.insert(2, MIDNIGHT);
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--timeout", "1h"];
+    let line = "process --fibonacci --timeout 1h";
     let script = format!("[ $BACKLOG_ID = 1 ] || exit 0; {}", staying.script);
-    let handler = ["--", "sh", "-c", &script];
-    let mut pass = env.spawn(&[&line[..], &["--now", &now], &handler].concat());
+    let handler = format!("-- {}", sh(&script));
+    let mut pass = env.spawn(&format!("{line} --now {now} {handler}"));
     staying.wait_for_begin();
     let pid = pass.id();
     assert_eq!(
@@ -211,10 +208,10 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
         [format!("running since 2026-11-21T00:00:00Z (pid {pid}), last outcome 4 m ago")]
     );
     // What is in hand has not failed.
-    let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
     assert!(status.contains("\"failed\":0,\"in_hand\":1,"), "{status}");
     assert!(status.contains("\"failures\":[]"), "{status}");
-    let second = |at: i64| env.run_at(at, &[&line[..], &["--", "true"]].concat());
+    let second = |at: i64| env.run_at(at, &format!("{line} -- true"));
     second(MIDNIGHT + 2 * HOUR).silent();
     let late = MIDNIGHT + 2 * HOUR + 1;
     let why = format!(
@@ -227,7 +224,7 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     second(late + HOUR).fails(75, &[&why.replace("for 2 h", "for 3 h")]);
     assert_eq!(json(&env, late)["lines"][0]["hangs_for_secs"], 2 * HOUR + 1);
     assert!(passes(&env, late)[0].ends_with("last outcome 2 h ago: it hangs"));
-    let explained = env.run_at(late, &["explain", "1", "--fibonacci"]).success().stdout;
+    let explained = env.run_at(late, "explain 1 --fibonacci").success().stdout;
     let said = format!("a pass      running since 2026-11-21T00:00:00Z (pid {pid}), last outcome");
     assert!(explained.contains(&said), "{explained}");
     assert!(explained.contains("it hangs; nothing else of this line is tried"), "{explained}");
@@ -236,21 +233,21 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     let run = env.state(noted);
     let named = format!(": it hangs; in hand: 1 since 2026-11-21T00:00:00Z (pass {run})");
     assert!(passes(&env, late)[0].ends_with(&named), "{:?}", passes(&env, late));
-    let listed = env.run_at(late, &["list"]).success().stdout;
+    let listed = env.run_at(late, "list").success().stdout;
     assert!(listed.contains(&format!("in hand since 2026-11-21T00:00:00Z, pid 0, pass {run}")));
     assert!(listed.contains("\n1           in hand   2026"), "{listed}");
-    let checked = env.run_at(late, &["check", "--fibonacci", "--", "/bin/true"]).fails(1, &[""]);
+    let checked = env.run_at(late, "check --fibonacci -- /bin/true").fails(1, &[""]);
     assert!(checked.stdout.contains("\nerror    passes      --fibonacci: running since "));
     second(late + 2 * HOUR)
         .fails(75, &["does its handler hang? `backlog stop 1` ends its handler"]);
     let page = env.path("page.html");
     let path = page.to_str().unwrap();
     std::fs::write(env.path("backlog.toml"), "[queue.q]\n").unwrap();
-    env.run_at(late, &["status", "--html", path]).success();
+    env.run_at(late, &format!("status --html {path}")).success();
     assert!(std::fs::read_to_string(&page).unwrap().contains("in hand: 1 since"));
 
     env.kill(&mut pass);
-    let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
     assert!(status.contains("\"failed\":1,\"in_hand\":0,"), "{status}");
     assert!(status.contains("attempt * began at * and has not reported back"), "{status}");
     assert_eq!(
@@ -258,8 +255,7 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
         [format!("last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid}) after 1 succeeded")]
     );
     // The next one goes on behind it.
-    let next = ["process", "--fibonacci", "--drain", "--", "sh", "-c", &staying.is_dead];
-    env.run_at(late, &next).silent();
+    env.run_at(late, &format!("process --fibonacci --drain -- {}", sh(&staying.is_dead))).silent();
     assert_eq!(
         passes(&env, late)[0],
         "last pass 2026-11-21T02:00:01Z, now: 1 succeeded".to_string()
@@ -272,7 +268,7 @@ fn each_outcome_shows_that_a_pass_is_alive() {
     env.insert(2, MIDNIGHT);
     let began = env.path("began");
     let script = format!("[ $BACKLOG_ID = 2 ] || {{ touch {}; exec sleep 60; }}", began.display());
-    let mut pass = env.spawn(&["process", "--ndays", "9999", "--", "sh", "-c", &script]);
+    let mut pass = env.spawn(&format!("process --ndays 9999 -- {}", sh(&script)));
     crate::testenv::wait_until("the second record", || began.exists());
     let found = json(&env, MIDNIGHT);
     let running = &found["lines"][0]["running"];
@@ -285,11 +281,11 @@ fn each_outcome_shows_that_a_pass_is_alive() {
 fn a_pass_says_how_it_ended() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "/no/such"]).fails(1, &["/no/such"]);
+    env.run_at(MIDNIGHT, "process --fibonacci -- /no/such").fails(1, &["/no/such"]);
     let found = passes(&env, MIDNIGHT).remove(0);
     assert!(found.contains("failed: record 3 stays as it was: could not run /no/such"), "{found}");
-    let all = ["process", "--ndays", "9", "--max-consecutive-failures", "2", "--", "false"];
-    env.run_at(MIDNIGHT, &all).fails(1, &["2 attempts failed in a row"]);
+    let all = "process --ndays 9 --max-consecutive-failures 2 -- false";
+    env.run_at(MIDNIGHT, all).fails(1, &["2 attempts failed in a row"]);
     let found = passes(&env, MIDNIGHT);
     let found = found.iter().find(|line| line.starts_with("--ndays 9: ")).unwrap();
     assert!(found.contains(": 2 failed"), "{found}");
@@ -299,13 +295,10 @@ fn a_pass_says_how_it_ended() {
 #[test]
 fn of_a_command_line_only_the_options_of_its_schedule_are_kept() {
     let env = TestEnv::new();
-    let schedule =
-        ["--policy", "exponential:first=1m,base=2", "--max-attempts", "5", "--max-age", "30d"];
-    let secret =
-        ["--header", "X-Api-Key: secret", "--post", "https://joe:secret@127.0.0.1:9/secret"];
-    env.run(&[&["process"], &schedule[..], &secret].concat()).silent();
-    env.run(&["process", "--ndays", "3", "--", "curl", "-u", "joe:secret", "http://secret/"])
-        .silent();
+    let schedule = "--policy exponential:first=1m,base=2 --max-attempts 5 --max-age 30d";
+    let secret = "--header 'X-Api-Key: secret' --post https://joe:secret@127.0.0.1:9/secret";
+    env.run(&format!("process {schedule} {secret}")).silent();
+    env.run("process --ndays 3 -- curl -u joe:secret http://secret/").silent();
     let found = std::fs::read_dir(env.path("test.db.backlog")).unwrap();
     for path in found.map(|it| it.unwrap().path()) {
         let kept = std::fs::read(&path).unwrap();
@@ -328,8 +321,7 @@ fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     let pass = |minutes: i64| {
-        env.run_at(MIDNIGHT + minutes * MINUTE, &["process", "--ndays", "1", "--", "false"])
-            .silent();
+        env.run_at(MIDNIGHT + minutes * MINUTE, "process --ndays 1 -- false").silent();
     };
     (0..4).for_each(|it| pass(20 * it));
     assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR).len(), 1, "four times is no habit");
@@ -345,7 +337,7 @@ fn what_a_pass_did_before_it_failed_or_was_killed_counts() {
     let killing = env.script("killing", "[ $BACKLOG_ID -gt 4 ] || kill -9 $PPID");
     for tick in 0..2 {
         let now = format!("@{}", MIDNIGHT + tick * MINUTE);
-        env.run(&["process", "--ndays", "9", "--drain", "--now", &now, "--", &killing]);
+        env.run(&format!("process --ndays 9 --drain --now {now} -- {killing}"));
     }
     let shown = passes(&env, MIDNIGHT + MINUTE).remove(0);
     assert!(shown.contains(": killed (pid "), "{shown}");
@@ -357,7 +349,7 @@ fn what_a_pass_did_before_it_failed_or_was_killed_counts() {
 #[test]
 fn a_clock_that_was_set_back_is_named() {
     let env = TestEnv::new();
-    env.run_at(MIDNIGHT + HOUR, &["process", "--fibonacci", "--", "true"]).silent();
+    env.run_at(MIDNIGHT + HOUR, "process --fibonacci -- true").silent();
     assert_eq!(
         passes(&env, MIDNIGHT),
         ["last pass 2026-11-21T01:00:00Z, in 1 h, so the clock was set back: nothing was due"]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, signal, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, sh, signal, wait_until};
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
@@ -16,28 +16,27 @@ fn records(count: i64) -> TestEnv {
     env
 }
 
-fn pause(env: &TestEnv, args: &[&str]) -> String {
-    env.run_at(MIDNIGHT, &[&["pause"], args].concat()).success().stdout
+fn pause(env: &TestEnv, args: &str) -> String {
+    env.run_at(MIDNIGHT, &format!("pause {args}")).success().stdout
 }
 
-fn resume(env: &TestEnv, args: &[&str]) -> String {
-    env.run_at(MIDNIGHT, &[&["resume"], args].concat()).success().stdout
+fn resume(env: &TestEnv, args: &str) -> String {
+    env.run_at(MIDNIGHT, &format!("resume {args}")).success().stdout
 }
 
 /// A pass by age; says which records it has tried.
-fn pass(env: &TestEnv, now: i64, more: &[&str]) -> Vec<String> {
+fn pass(env: &TestEnv, now: i64, more: &str) -> Vec<String> {
     let handler = env.noting("exit 1");
-    let args = [&["process", "--ndays", "9"], more, &["--", &handler]].concat();
-    env.run_at(now, &args).silent();
+    env.run_at(now, &format!("process --ndays 9 {more} -- {handler}")).silent();
     env.handled()
 }
 
-fn status(env: &TestEnv, now: i64, more: &[&str]) -> String {
-    env.run_at(now, &[&["status"], more].concat()).success().stdout
+fn status(env: &TestEnv, now: i64, more: &str) -> String {
+    env.run_at(now, &format!("status {more}")).success().stdout
 }
 
 fn status_json(env: &TestEnv, now: i64) -> Value {
-    serde_json::from_str(&status(env, now, &["--json"])).unwrap()
+    serde_json::from_str(&status(env, now, "--json")).unwrap()
 }
 
 /// A script that pauses the table, for handlers that do so while their pass runs.
@@ -61,7 +60,7 @@ fn user() -> String {
 #[test]
 fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
     let env = records(3);
-    let said = pause(&env, &["--for", "2h", "--reason", "a release\nof Friday"]);
+    let said = pause(&env, "--for 2h --reason 'a release\nof Friday'");
     let db = env.db().display().to_string();
     assert_eq!(
         said,
@@ -69,19 +68,18 @@ fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
             "paused table BACKLOG until 2026-11-21T02:00:00Z; this ends it: backlog resume --db {db}\n"
         )
     );
-    assert_eq!(pass(&env, MIDNIGHT, &[]), [""; 0]);
-    let verbose = ["process", "-v", "--ndays", "9", "--", "true"];
+    assert_eq!(pass(&env, MIDNIGHT, ""), [""; 0]);
     let sentence = format!(
         "paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by {}: a release\\nof Friday; `backlog resume` ends it\n",
         user()
     );
-    let heard = env.run_at(MIDNIGHT, &verbose).success();
+    let heard = env.run_at(MIDNIGHT, "process -v --ndays 9 -- true").success();
     assert_eq!(heard.stderr, format!("backlog: warning: {sentence}"));
     let seen = env.at_terminal(200, &format!("process --now @{MIDNIGHT} --ndays 9 -- true"), "");
     assert_eq!(seen.stdout.lines().count(), 1, "{seen:?}");
     assert!(seen.stdout.starts_with("backlog: warning: paused since "), "{seen:?}");
     // A dry run says so in any case, and shows what would be tried without it.
-    let dry = env.run_at(MIDNIGHT, &["process", "--ndays", "9", "--dry-run"]).success();
+    let dry = env.run_at(MIDNIGHT, "process --ndays 9 --dry-run").success();
     assert_eq!((dry.stderr, dry.stdout.matches("try ").count()), (sentence, 3));
     assert_eq!(env.count("NEW"), 3);
 }
@@ -89,28 +87,28 @@ fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
 #[test]
 fn a_pause_ends_by_itself_or_by_resume_and_a_second_one_replaces_the_first() {
     let env = records(1);
-    pause(&env, &["--for", "1h"]);
-    assert_eq!(pass(&env, MIDNIGHT + HOUR - 1, &[]), [""; 0]);
-    assert_eq!(pass(&env, MIDNIGHT + HOUR, &[]), ["1"]);
-    pause(&env, &["--for", "1h", "--reason", "first"]);
-    pause(&env, &[]);
+    pause(&env, "--for 1h");
+    assert_eq!(pass(&env, MIDNIGHT + HOUR - 1, ""), [""; 0]);
+    assert_eq!(pass(&env, MIDNIGHT + HOUR, ""), ["1"]);
+    pause(&env, "--for 1h --reason first");
+    pause(&env, "");
     let paused = status_json(&env, MIDNIGHT + DAY)["paused"].clone();
     assert_eq!((&paused["until"], &paused["reason"]), (&Value::Null, &Value::Null), "{paused}");
-    assert_eq!(pass(&env, MIDNIGHT + DAY, &[]), [""; 0]);
-    assert_eq!(resume(&env, &[]), "resumed table BACKLOG\n");
-    assert_eq!(pass(&env, MIDNIGHT + DAY, &[]), ["1"]);
-    assert_eq!(resume(&env, &[]), "table BACKLOG is not paused\n");
+    assert_eq!(pass(&env, MIDNIGHT + DAY, ""), [""; 0]);
+    assert_eq!(resume(&env, ""), "resumed table BACKLOG\n");
+    assert_eq!(pass(&env, MIDNIGHT + DAY, ""), ["1"]);
+    assert_eq!(resume(&env, ""), "table BACKLOG is not paused\n");
     // One that has ended is none.
-    pause(&env, &["--for", "1h"]);
-    let late = env.run_at(MIDNIGHT + HOUR, &["resume"]).success();
+    pause(&env, "--for 1h");
+    let late = env.run_at(MIDNIGHT + HOUR, "resume").success();
     assert_eq!(late.stdout, "table BACKLOG is not paused\n");
-    let until = pause(&env, &["--until", "2026-11-21T06:00:00Z"]);
+    let until = pause(&env, "--until 2026-11-21T06:00:00Z");
     assert!(until.starts_with("paused table BACKLOG until 2026-11-21T06:00:00Z; "), "{until}");
-    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR - 1, &[]), [""; 0]);
-    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR, &[]), ["1"]);
-    env.run_at(MIDNIGHT, &["pause", "--until", "2026-11-21T00:00:00Z"])
+    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR - 1, ""), [""; 0]);
+    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR, ""), ["1"]);
+    env.run_at(MIDNIGHT, "pause --until 2026-11-21T00:00:00Z")
         .fails(2, &["--until 2026-11-21T00:00:00Z is past: it is 2026-11-21T00:00:00Z\n"]);
-    env.run(&["pause", "--for", "0s"]).fails(2, &["must be whole seconds, from 1s to 365days"]);
+    env.run("pause --for 0s").fails(2, &["must be whole seconds, from 1s to 365days"]);
 }
 
 #[test]
@@ -119,53 +117,52 @@ fn a_running_pass_begins_nothing_more_and_what_it_has_in_hand_is_settled() {
     let (pausing, handled) = (env.pausing(), env.path("handled").display().to_string());
     let script = format!("echo $BACKLOG_ID >>{handled}; {}", pausing.script);
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--now", &now, "--ndays", "9", "--jobs", "3"];
-    let mut running = env.spawn_logging(&[&line[..], &["-v", "--", "sh", "-c", &script]].concat());
+    let line = format!("process --now {now} --ndays 9 --jobs 3");
+    let mut running = env.spawn_logging(&format!("{line} -v -- {}", sh(&script)));
     let lines = || fs::read_to_string(env.path("handled")).unwrap_or_default().lines().count();
     wait_until("three handlers run", || lines() == 3);
-    let said = pause(&env, &[]);
+    let said = pause(&env, "");
     let told = format!("the running pass (pid {}) begins nothing more\n", running.id());
     assert!(said.ends_with(&told), "{said}");
-    let shown = status(&env, MIDNIGHT, &[]);
+    let shown = status(&env, MIDNIGHT, "");
     assert!(shown.contains("\npaused since ") && shown.contains("\nrunning since "), "{shown}");
     pausing.let_go();
     assert_eq!(running.wait().unwrap().code(), Some(0));
     assert_eq!((lines(), env.count("SUCCESS"), env.count("NEW")), (3, 3, 3));
     env.logs("; nothing more is begun");
     // It has an entry of its own, which those that find the pause leave alone.
-    pass(&env, MIDNIGHT + MINUTE, &[]);
-    pass(&env, MIDNIGHT + 2 * MINUTE, &[]);
-    let shown = status(&env, MIDNIGHT + 2 * MINUTE, &[]);
+    pass(&env, MIDNIGHT + MINUTE, "");
+    pass(&env, MIDNIGHT + 2 * MINUTE, "");
+    let shown = status(&env, MIDNIGHT + 2 * MINUTE, "");
     assert!(
         shown.contains("now: paused, 2 passes in a row; before that 2026-11-21T00:00:00Z, took ")
     );
     assert!(shown.contains(": 3 succeeded; stopped by a pause\n"), "{shown}");
     let ends = status_json(&env, MIDNIGHT)["passes"]["lines"][0].clone();
     assert_eq!((&ends["last"]["end"], &ends["totals"]["succeeded"]), (&"paused".into(), &3.into()));
-    resume(&env, &[]);
+    resume(&env, "");
     env.handled();
-    assert_eq!(pass(&env, MIDNIGHT + 3 * MINUTE, &[]).len(), 3);
+    assert_eq!(pass(&env, MIDNIGHT + 3 * MINUTE, "").len(), 3);
 }
 
 #[test]
 fn passes_of_every_kind_obey_a_pause_that_begins_while_they_run() {
     for options in [
-        &["--ndays", "9"][..],
-        &["--ndays", "9", "--drain"],
-        &["--fibonacci", "--max-records", "3"],
-        &["--policy", "even", "--max-runtime", "1h"],
-        &["--progressive", "--drain"],
-        &["--ndays", "9", "--rate", "20/s"],
+        "--ndays 9",
+        "--ndays 9 --drain",
+        "--fibonacci --max-records 3",
+        "--policy even --max-runtime 1h",
+        "--progressive --drain",
+        "--ndays 9 --rate 20/s",
     ] {
         let env = records(4);
         let handler = env.noting(&pausing_script(&env));
         let now = format!("@{MIDNIGHT}");
-        let line = [&["process", "--now", &now], options, &["--", &handler]].concat();
-        env.run(&line).silent();
+        env.run(&format!("process --now {now} {options} -- {handler}")).silent();
         assert_eq!((env.handled().len(), env.count("NEW")), (1, 3), "{options:?}");
-        resume(&env, &[]);
+        resume(&env, "");
         let next = env.noting("exit 0");
-        env.run(&[&["process", "--now", &now], options, &["--", &next]].concat()).silent();
+        env.run(&format!("process --now {now} {options} -- {next}")).silent();
         assert_eq!(env.count("SUCCESS"), 4, "{options:?}: the rest is tried once it is over");
     }
 }
@@ -174,10 +171,10 @@ fn passes_of_every_kind_obey_a_pause_that_begins_while_they_run() {
 fn a_signal_ends_what_a_pause_lets_go_on() {
     let env = records(2);
     let script = format!("[ $BACKLOG_ID = 1 ] && exec sleep 60; {}", pausing_script(&env));
-    let line = ["process", "-v", "--ndays", "9", "--jobs", "2", "--grace", "0s"];
+    let line = "process -v --ndays 9 --jobs 2 --grace 0s";
     let now = format!("@{MIDNIGHT}");
     let handler = env.script("handler", &script);
-    let mut running = env.spawn_logging(&[&line[..], &["--now", &now, "--", &handler]].concat());
+    let mut running = env.spawn_logging(&format!("{line} --now {now} -- {handler}"));
     env.logs("; nothing more is begun");
     assert!(signal("-TERM", running.id()));
     assert_eq!(running.wait().unwrap().code(), Some(143));
@@ -202,8 +199,7 @@ fn a_co_process_gets_nothing_more_in_a_pause() {
         echo "{\"id\":$id,\"outcome\":\"success\"}"; done"#;
     let handler = env.script("replies", &replies.replace("PAUSE", &pausing_script(&env)));
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--now", &now, "--ndays", "9", "--window", "1", "--stream", "--"];
-    env.run(&[&line[..], &[&handler]].concat()).silent();
+    env.run(&format!("process --now {now} --ndays 9 --window 1 --stream -- {handler}")).silent();
     assert_eq!((env.handled().len(), env.count("SUCCESS"), env.count("NEW")), (1, 1, 3));
 }
 
@@ -213,34 +209,34 @@ fn no_webhook_is_called_in_a_pause() {
     let server = Server::new(&[("/", Answer::pause().and(Answer::new("200 OK", &[], "")))]);
     let now = format!("@{MIDNIGHT}");
     let url = server.url("/");
-    let line = ["process", "--now", &now, "--ndays", "9", "--jobs", "1", "--post", &url];
-    pause(&env, &[]);
+    let line = format!("process --now {now} --ndays 9 --jobs 1 --post {url}");
+    pause(&env, "");
     env.run(&line).silent();
     assert_eq!((server.received().len(), env.count("NEW")), (0, 3));
-    resume(&env, &[]);
+    resume(&env, "");
     let mut running = env.spawn(&line);
     server.wait_for_received(1);
-    pause(&env, &[]);
+    pause(&env, "");
     server.let_go();
     assert_eq!(running.wait().unwrap().code(), Some(0));
     assert_eq!((server.received().len(), env.count("SUCCESS")), (1, 1));
 }
 
 /// The ages of the six lines that `crontab --classic` prints.
-const SIX: [&[&str]; 6] = [
-    &["--ndays", "1"],
-    &["--min-ndays", "1", "--ndays", "7"],
-    &["--min-ndays", "7", "--ndays", "14"],
-    &["--min-ndays", "14", "--ndays", "30"],
-    &["--min-ndays", "30", "--ndays", "180"],
-    &["--min-ndays", "180", "--ndays", "360"],
+const SIX: [&str; 6] = [
+    "--ndays 1",
+    "--min-ndays 1 --ndays 7",
+    "--min-ndays 7 --ndays 14",
+    "--min-ndays 14 --ndays 30",
+    "--min-ndays 30 --ndays 180",
+    "--min-ndays 180 --ndays 360",
 ];
 
 #[test]
 fn a_queue_is_paused_with_all_its_lines_and_no_other_queue_of_its_table() {
     let env = records(1);
     assert_eq!(
-        pause(&env, &["--queue", "mails"]),
+        pause(&env, "--queue mails"),
         format!(
             "paused queue mails; this ends it: backlog resume --queue mails --db {}\n",
             env.db().display()
@@ -252,16 +248,15 @@ fn a_queue_is_paused_with_all_its_lines_and_no_other_queue_of_its_table() {
     let all = |queue: &str| -> Vec<String> {
         let passes = SIX.iter().map(|ages| {
             let handler = env.noting("exit 1");
-            let line = [&["process", "--queue", queue], *ages, &["--", &handler]].concat();
-            env.run_at(MIDNIGHT, &line).silent();
+            env.run_at(MIDNIGHT, &format!("process --queue {queue} {ages} -- {handler}")).silent();
             env.handled()
         });
         passes.flatten().collect()
     };
     assert_eq!(all("mails"), [""; 0]);
     assert_eq!(all("orders").len(), 7);
-    assert_eq!(pass(&env, MIDNIGHT, &[]), ["11", "1", "12"], "nor is what has no queue");
-    resume(&env, &["--queue", "mails"]);
+    assert_eq!(pass(&env, MIDNIGHT, ""), ["11", "1", "12"], "nor is what has no queue");
+    resume(&env, "--queue mails");
     assert_eq!(all("mails").len(), 7);
 }
 
@@ -270,28 +265,27 @@ fn a_table_is_paused_with_all_its_queues_and_no_other_table() {
     let env = records(1);
     env.sql("CREATE TABLE other AS SELECT * FROM BACKLOG");
     // As the database spells it.
-    pause(&env, &["--table", "backlog"]);
-    assert_eq!(pass(&env, MIDNIGHT, &["--queue", "mails"]), [""; 0]);
-    assert_eq!(pass(&env, MIDNIGHT, &["--table", "BACKLOG"]), [""; 0]);
-    assert_eq!(pass(&env, MIDNIGHT, &["--table", "other"]), ["1"]);
+    pause(&env, "--table backlog");
+    assert_eq!(pass(&env, MIDNIGHT, "--queue mails"), [""; 0]);
+    assert_eq!(pass(&env, MIDNIGHT, "--table BACKLOG"), [""; 0]);
+    assert_eq!(pass(&env, MIDNIGHT, "--table other"), ["1"]);
     // Whichever was paused, the other kind is named.
-    pause(&env, &["--queue", "mails", "--for", "1h"]);
-    let said = resume(&env, &["--queue", "mails"]);
+    pause(&env, "--queue mails --for 1h");
+    let said = resume(&env, "--queue mails");
     let still = format!(
         "resumed queue mails\ntable BACKLOG is still paused since 2026-11-21T00:00:00Z by {}; \
          `backlog resume --table BACKLOG` ends that\n",
         user()
     );
     assert_eq!(said, still);
-    pause(&env, &["--queue", "mails"]);
-    let said = resume(&env, &[]);
+    pause(&env, "--queue mails");
+    let said = resume(&env, "");
     assert!(
         said.starts_with("resumed table BACKLOG\nqueue mails is still paused since "),
         "{said}"
     );
     assert!(said.ends_with("; `backlog resume --queue mails` ends that\n"), "{said}");
-    let part = ["pause", "--where", "ID = 1"];
-    env.run(&part)
+    env.run("pause --where 'ID = 1'")
         .fails(2, &["a pause is of a whole queue or table: leave out --shard and --where"]);
 }
 
@@ -303,18 +297,18 @@ fn the_queues_of_the_file_are_paused_by_their_names() {
         fs::write(env.path("backlog.toml"), text).unwrap();
     };
     // Without a database in the environment, which would choose another table.
-    let run = |args: &[&str]| -> Ran {
+    let run = |args: &str| -> Ran {
         let now = format!("@{MIDNIGHT}");
-        let mut command = env.command(&[args, &["--now", &now]].concat());
+        let mut command = env.command(&format!("{args} --now {now}"));
         ran(&command.env_remove("BACKLOG_DB").output().unwrap())
     };
     file("[queue.mails]\n");
-    assert!(run(&["pause"]).success().stdout.starts_with("paused queue mails; "));
-    run(&["resume"]).success();
+    assert!(run("pause").success().stdout.starts_with("paused queue mails; "));
+    run("resume").success();
     file("[queue.mails]\n[queue.orders]\n");
-    run(&["pause"]).fails(2, &["no queue chosen", "mails, orders"]);
-    run(&["pause", "--queue", "mails", "--for", "2h"]).success();
-    let overview = run(&["status"]).success().stdout;
+    run("pause").fails(2, &["no queue chosen", "mails, orders"]);
+    run("pause --queue mails --for 2h").success();
+    let overview = run("status").success().stdout;
     let last = |queue: &str| {
         let line = overview.lines().find(|line| line.starts_with(queue)).unwrap();
         line.split("  ").last().unwrap().trim().to_string()
@@ -323,10 +317,10 @@ fn the_queues_of_the_file_are_paused_by_their_names() {
     assert_eq!(last("orders"), "none is known");
     // One that is called like those that have no name is one all the same.
     file("[queue.default]\n[queue.orders]\n");
-    assert!(run(&["pause"]).success().stdout.starts_with("paused queue default; "));
-    run(&["process", "--queue", "default"]).silent();
+    assert!(run("pause").success().stdout.starts_with("paused queue default; "));
+    run("process --queue default").silent();
     assert_eq!(env.count("NEW"), 1);
-    run(&["process", "--queue", "orders"]).silent();
+    run("process --queue orders").silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -334,44 +328,42 @@ fn the_queues_of_the_file_are_paused_by_their_names() {
 fn every_command_that_looks_says_that_the_queue_is_paused() {
     let env = records(1);
     assert_eq!(status_json(&env, MIDNIGHT)["paused"], Value::Null);
-    pause(&env, &["--for", "90m", "--reason", "HTTP 503"]);
+    pause(&env, "--for 90m --reason 'HTTP 503'");
     let sentence = format!(
         "paused since 2026-11-21T00:00:00Z until 2026-11-21T01:30:00Z by {}: HTTP 503; `backlog resume` ends it",
         user()
     );
     let line = format!("\n{sentence}\noldest pending  ");
-    assert!(status(&env, MIDNIGHT, &[]).contains(&line), "{}", status(&env, MIDNIGHT, &[]));
+    assert!(status(&env, MIDNIGHT, "").contains(&line), "{}", status(&env, MIDNIGHT, ""));
     let expected = serde_json::json!({
         "since": "2026-11-21T00:00:00Z", "until": "2026-11-21T01:30:00Z",
         "reason": "HTTP 503", "by": user(),
     });
     assert_eq!(status_json(&env, MIDNIGHT)["paused"], expected);
-    let explained = env.run_at(MIDNIGHT, &["explain", "1", "--ndays", "9"]).success().stdout;
+    let explained = env.run_at(MIDNIGHT, "explain 1 --ndays 9").success().stdout;
     assert!(explained.starts_with(&format!("{sentence}\nrecord 1: ")), "{explained}");
-    let checked =
-        env.run_at(MIDNIGHT, &["check", "--ndays", "9", "--", "/bin/true"]).success().stdout;
-    let finding = format!("\nwarning  pause       {sentence}\n");
-    assert!(checked.contains(&finding), "{checked}");
+    let checked = env.run_at(MIDNIGHT, "check --ndays 9 -- /bin/true").success().stdout;
+    assert!(checked.contains(&format!("\nwarning  pause       {sentence}\n")), "{checked}");
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    let retried = env.run_at(MIDNIGHT, &["retry", "1"]).success().stdout;
+    let retried = env.run_at(MIDNIGHT, "retry 1").success().stdout;
     assert_eq!(retried, format!("made due 1 record\n{sentence}\n"));
-    let archived = env.run_at(MIDNIGHT, &["archive", "1"]).success().stdout;
+    let archived = env.run_at(MIDNIGHT, "archive 1").success().stdout;
     assert_eq!(archived, "archived 1 record\n", "it is about no attempt");
     let over = MIDNIGHT + 90 * MINUTE;
     assert_eq!(status_json(&env, over)["paused"], Value::Null);
-    assert!(!status(&env, over, &[]).contains("paused"));
+    assert!(!status(&env, over, "").contains("paused"));
 }
 
 #[test]
 fn passes_that_find_a_pause_are_not_missed_and_share_an_entry() {
     let env = records(1);
-    let fibonacci = ["process", "--fibonacci", "--", "false"];
-    env.run_at(MIDNIGHT, &fibonacci).silent();
-    pause(&env, &[]);
+    let fibonacci = "process --fibonacci -- false";
+    env.run_at(MIDNIGHT, fibonacci).silent();
+    pause(&env, "");
     for tick in 1..=10 {
-        env.run_at(MIDNIGHT + tick * 10 * MINUTE, &fibonacci).silent();
+        env.run_at(MIDNIGHT + tick * 10 * MINUTE, fibonacci).silent();
     }
-    let shown = status(&env, MIDNIGHT + 101 * MINUTE, &["--passes", "9"]);
+    let shown = status(&env, MIDNIGHT + 101 * MINUTE, "--passes 9");
     let last = "last pass 2026-11-21T01:40:00Z, 1 m ago: paused, 10 passes in a row; before that";
     assert!(shown.contains(last) && !shown.contains("no pass for"), "{shown}");
     assert_eq!(shown.matches("  --fibonacci  ").count(), 2, "{shown}");
@@ -381,10 +373,10 @@ fn passes_that_find_a_pause_are_not_missed_and_share_an_entry() {
     assert_eq!((&last["end"], &last["passes"]), (&"paused".into(), &10.into()));
     assert_eq!(found["totals"]["failed"], 1);
     // If cron has gone, that is said all the same.
-    let shown = status(&env, MIDNIGHT + 4 * HOUR, &[]);
+    let shown = status(&env, MIDNIGHT + 4 * HOUR, "");
     assert!(shown.contains("no pass for 2 h"), "{shown}");
-    resume(&env, &[]);
-    env.run_at(MIDNIGHT + 4 * HOUR, &["process", "--fibonacci", "--", "true"]).silent();
+    resume(&env, "");
+    env.run_at(MIDNIGHT + 4 * HOUR, "process --fibonacci -- true").silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -398,7 +390,7 @@ fn a_slot_that_comes_before_or_in_a_pause_is_not_lost() {
         env
     };
     let pass = |env: &TestEnv, minute: i64, end: &str| {
-        let line = ["process", "--progressive", "--jobs", "1", "--", &env.noting(end)];
+        let line = format!("process --progressive --jobs 1 -- {}", env.noting(end));
         env.run_at(MIDNIGHT + minute * MINUTE, &line).silent();
         env.handled()
     };
@@ -410,7 +402,7 @@ fn a_slot_that_comes_before_or_in_a_pause_is_not_lost() {
     for minute in [40, 45, 50] {
         assert_eq!(pass(&env, minute, "exit 1"), [""; 0]);
     }
-    resume(&env, &[]);
+    resume(&env, "");
     // A pass catches up with four ticks, and one that runs each time comes to the same.
     tried.extend([55, 60].map(|minute| pass(&env, minute, "exit 1")).concat());
     pass(&other, 0, "exit 1");
@@ -424,28 +416,27 @@ fn a_slot_that_comes_before_or_in_a_pause_is_not_lost() {
 #[test]
 fn a_damaged_file_is_a_pause_that_names_it() {
     let env = records(1);
-    pause(&env, &["--for", "1h"]);
+    pause(&env, "--for 1h");
     let file = file(&env);
     fs::write(&file, "{\"since\":").unwrap();
     let says = format!(
         "paused: could not read {}: it is damaged; `backlog resume` ends it",
         file.display()
     );
-    let heard = env.run_at(MIDNIGHT + DAY, &["process", "-v", "--ndays", "9", "--", "true"]);
+    let heard = env.run_at(MIDNIGHT + DAY, "process -v --ndays 9 -- true");
     assert_eq!(heard.success().stderr, format!("backlog: warning: {says}\n"));
     // Nobody has meant it so: cron's mail has it once an hour.
-    let from_cron =
-        |at| env.run_at(at, &["process", "--ndays", "9", "--", "true"]).success().stderr;
+    let from_cron = |at| env.run_at(at, "process --ndays 9 -- true").success().stderr;
     assert_eq!(from_cron(MIDNIGHT + DAY), format!("backlog: {says}\n"));
     assert_eq!(from_cron(MIDNIGHT + DAY + MINUTE), "");
     assert_eq!(from_cron(MIDNIGHT + DAY + HOUR), format!("backlog: {says}\n"));
-    assert!(status(&env, MIDNIGHT + DAY, &[]).contains(&format!("\n{says}\n")));
+    assert!(status(&env, MIDNIGHT + DAY, "").contains(&format!("\n{says}\n")));
     let paused = status_json(&env, MIDNIGHT + DAY)["paused"].clone();
     assert_eq!((&paused["since"], &paused["by"]), (&Value::Null, &Value::Null));
     assert_eq!(env.count("NEW"), 1);
-    assert_eq!(resume(&env, &[]), "resumed table BACKLOG\n");
+    assert_eq!(resume(&env, ""), "resumed table BACKLOG\n");
     assert!(!file.exists());
-    assert_eq!(pass(&env, MIDNIGHT + DAY, &[]), ["1"]);
+    assert_eq!(pass(&env, MIDNIGHT + DAY, ""), ["1"]);
 }
 
 #[test]
@@ -453,27 +444,27 @@ fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:59:00Z')");
     let says = ["with a server, a pause is stored in the state directory", "--state-dir"];
     for command in ["pause", "resume"] {
-        env.run(&[command]).fails(2, &says);
-        let mut by_variable = env.command(&[command]);
+        env.run(command).fails(2, &says);
+        let mut by_variable = env.command(command);
         by_variable.env("BACKLOG_STATE_DIR", env.path("named"));
         let why = ["BACKLOG_STATE_DIR is not enough, because passes under cron do not have it"];
         ran(&by_variable.output().unwrap()).fails(2, &why);
     }
-    let named = ["--state-dir", "named"];
-    let said = pause(&env, &named);
+    let named = "--state-dir named";
+    let said = pause(&env, named);
     assert!(said.contains("no pass of table backlog is known in "), "{said}");
-    assert_eq!(pass(&env, MIDNIGHT, &named), [""; 0]);
-    assert!(!pause(&env, &named).contains("no pass of"), "one is by now");
-    assert_eq!(pass(&env, MIDNIGHT, &[]), ["1"], "a line with another directory");
+    assert_eq!(pass(&env, MIDNIGHT, named), [""; 0]);
+    assert!(!pause(&env, named).contains("no pass of"), "one is by now");
+    assert_eq!(pass(&env, MIDNIGHT, ""), ["1"], "a line with another directory");
     // One that backlog.toml names is that of cron's passes.
     fs::write(env.path("backlog.toml"), "[defaults]\nstate_dir = 'named'\n").unwrap();
     let status = status_json(&env, MIDNIGHT);
     assert_eq!(status["paused"]["since"], "2026-11-21T00:00:00Z", "{status}");
-    assert_eq!(pass(&env, MIDNIGHT, &[]), [""; 0]);
-    assert_eq!(resume(&env, &[]), "resumed table backlog\n");
-    assert_eq!(pass(&env, MIDNIGHT, &[]), ["1"]);
+    assert_eq!(pass(&env, MIDNIGHT, ""), [""; 0]);
+    assert_eq!(resume(&env, ""), "resumed table backlog\n");
+    assert_eq!(pass(&env, MIDNIGHT, ""), ["1"]);
 }

@@ -1,6 +1,6 @@
 //! `--ping`: what a monitoring service is told of each pass.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, sh, signal};
 use test_support::server::{Answer, Server};
 
 /// Nothing listens there.
@@ -23,9 +23,8 @@ fn events(server: &Server) -> Vec<String> {
     server.received().iter().map(|it| path(&it.path)).collect()
 }
 
-fn pass(env: &TestEnv, ping: &str, words: &[&str]) -> Ran {
-    let line = ["process", "--fibonacci", "--ping", ping];
-    env.run_at(MIDNIGHT, &[&line, words].concat())
+fn pass(env: &TestEnv, ping: &str, words: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --fibonacci --ping {} {words}", quoted(ping)))
 }
 
 fn records(count: i64) -> TestEnv {
@@ -38,7 +37,7 @@ fn records(count: i64) -> TestEnv {
 fn a_service_is_told_when_a_pass_begins_and_how_it_ends() {
     let (env, server) = (records(3), check(&["/start", "/0"]));
     let url = server.url("/S3krit?create=1");
-    pass(&env, &url, &["--", "sh", "-c", "echo $BACKLOG_RUN >run; [ $BACKLOG_ID != 2 ]"]).silent();
+    pass(&env, &url, "-- sh -c 'echo $BACKLOG_RUN >run; [ $BACKLOG_ID != 2 ]'").silent();
     assert_eq!(events(&server), ["/start", "/0"]);
     let run = std::fs::read_to_string(env.path("run")).unwrap();
     let (high, low) = run.trim().split_at(4);
@@ -56,12 +55,12 @@ fn a_service_is_told_when_a_pass_begins_and_how_it_ends() {
 fn every_exit_is_told_also_where_nothing_could_begin() {
     let env = records(1);
     let failing = check(&["/start", "/1"]);
-    pass(&env, &failing.url("/S3krit"), &["--max-attempts", "1", "--", "false"])
+    pass(&env, &failing.url("/S3krit"), "--max-attempts 1 -- false")
         .fails(1, &["archived: exit status 1"]);
     assert_eq!(events(&failing), ["/start", "/1"]);
     let missing = check(&["/1"]);
-    let args = ["--table", "nothing", "--", "true"];
-    pass(&env, &missing.url("/S3krit"), &args).fails(1, &["no table \"nothing\""]);
+    let args = "--table nothing -- true";
+    pass(&env, &missing.url("/S3krit"), args).fails(1, &["no table \"nothing\""]);
     assert_eq!(events(&missing), ["/1"]);
     let told = String::from_utf8(missing.received()[0].body.clone()).unwrap();
     assert!(told.contains("no table \"nothing\""), "{told}");
@@ -71,8 +70,7 @@ fn every_exit_is_told_also_where_nothing_could_begin() {
         "INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20'); BEGIN EXCLUSIVE",
     )
     .unwrap();
-    let args = ["--max-runtime", "1s", "--", "true"];
-    pass(&env, &locked.url("/S3krit"), &args).fails(75, &["locked"]);
+    pass(&env, &locked.url("/S3krit"), "--max-runtime 1s -- true").fails(75, &["locked"]);
     assert_eq!(events(&locked).last().map(String::as_str), Some("/75"));
 }
 
@@ -85,16 +83,16 @@ fn a_service_may_have_a_url_for_each_event() {
         let urls = events.iter().map(|it| it.replace("URL", &server.url("")));
         format!("ping={{{}}}", urls.collect::<Vec<_>>().join(", "))
     };
-    let pass = |urls: &str, handler: &[&str]| {
-        let line = ["process", "--fibonacci", "--set", urls, "--max-attempts", "1", "--"];
-        env.run_at(MIDNIGHT, &[&line, handler].concat())
+    let pass = |urls: &str, handler: &str| {
+        let line = format!("process --fibonacci --set {} --max-attempts 1 --", quoted(urls));
+        env.run_at(MIDNIGHT, &format!("{line} {handler}"))
     };
-    pass(&urls(&["success='URL/fine'", "failure='URL/bad'"]), &["false"]).fails(1, &["archived"]);
-    pass(&urls(&["start='URL/begun'", "success='URL/fine'"]), &["true"]).silent();
+    pass(&urls(&["success='URL/fine'", "failure='URL/bad'"]), "false").fails(1, &["archived"]);
+    pass(&urls(&["start='URL/begun'", "success='URL/fine'"]), "true").silent();
     let paths: Vec<_> = server.received().iter().map(|it| it.path.clone()).collect();
     assert_eq!(paths, ["/bad", "/begun", "/fine"], "and no run is told where it is not expected");
     let wrong = urls(&["succes='URL/fine'"]);
-    pass(&wrong, &["true"]).fails(2, &["no key \"succes\"; use one of start, success, failure"]);
+    pass(&wrong, "true").fails(2, &["no key \"succes\"; use one of start, success, failure"]);
 }
 
 #[test]
@@ -104,30 +102,28 @@ fn each_line_of_a_queue_has_a_check_of_its_own() {
         ["/S3krit/mails-ndays-1/start", "/S3krit/mails-ndays-1/0"].map(|path| (path, ok()));
     let server = Server::new(&answers);
     let url = server.url("/S3krit/{line}");
-    let args = ["process", "--queue", "mails", "--ndays", "1", "--ping", &url, "--", "true"];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &format!("process --queue mails --ndays 1 --ping {url} -- true")).silent();
     assert_eq!(events(&server), ["/mails-ndays-1/start", "/mails-ndays-1/0"]);
-    pass(&env, "http://127.0.0.1:1/S3krit/{id}", &["--", "true"])
+    pass(&env, "http://127.0.0.1:1/S3krit/{id}", "-- true")
         .fails(2, &["--ping: the URL cannot be used", "only {line} in braces"]);
 }
 
 #[test]
 fn a_service_that_is_away_delays_no_record_and_changes_no_exit() {
     let env = records(3);
-    let ran = pass(&env, NOBODY, &["--", "true"]);
+    let ran = pass(&env, NOBODY, "-- true");
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
     let refused = "backlog: could not ping: could not connect to 127.0.0.1:1: connection refused\n";
     assert_eq!(ran.stderr, refused, "once for both events and all tries");
     assert_eq!(env.count("SUCCESS"), 3);
-    pass(&env, NOBODY, &["--", "true"]).silent();
-    let later = ["process", "--fibonacci", "--ping", NOBODY, "--", "true"];
-    let ran = env.run_at(MIDNIGHT + 3_600, &later);
+    pass(&env, NOBODY, "-- true").silent();
+    let ran = env.run_at(MIDNIGHT + 3_600, &format!("process --fibonacci --ping {NOBODY} -- true"));
     assert_eq!(ran.stderr, refused, "once an hour");
     let answers = [("/S3krit/start", ok()), ("/S3krit/0", Answer::new("404 Not Found", &[], "x"))];
     let server = Server::new(&answers);
     let ran = env.run_at(
         MIDNIGHT + 9_000,
-        &["process", "--fibonacci", "--ping", &server.url("/S3krit"), "--", "true"],
+        &format!("process --fibonacci --ping {} -- true", server.url("/S3krit")),
     );
     assert_eq!(ran.stderr, "backlog: could not ping: 127.0.0.1 answered HTTP 404 Not Found\n");
     assert_eq!(server.received().len(), 2, "what is refused is not asked again");
@@ -139,7 +135,7 @@ fn records_are_handled_while_the_service_has_not_answered() {
     let slow = Answer::pause().and(ok());
     let server = Server::new(&[("/S3krit/start", slow), ("/S3krit/0", ok())]);
     let url = server.url("/S3krit");
-    let child = env.spawn(&["process", "--fibonacci", "--ping", &url, "--", "true"]);
+    let child = env.spawn(&format!("process --fibonacci --ping {url} -- true"));
     server.wait_for_received(1);
     crate::testenv::wait_until("the records are handled", || env.count("SUCCESS") == 3);
     assert_eq!(events(&server), ["/start"]);
@@ -155,7 +151,7 @@ fn a_service_that_hangs_holds_up_the_end_for_ten_seconds_at_most() {
         ("/S3krit/start", Answer::default().hold()),
         ("/S3krit/0", Answer::default().hold()),
     ]);
-    let ran = pass(&env, &server.url("/S3krit"), &["--", "true"]);
+    let ran = pass(&env, &server.url("/S3krit"), "-- true");
     assert_eq!(
         (ran.exit, ran.stderr.as_str()),
         (Some(0), "backlog: could not ping: no answer within 10s\n")
@@ -169,7 +165,7 @@ fn a_pass_that_finds_its_line_running_reports_nothing() {
     let server = check(&["/start", "/0"]);
     let pausing = env.pausing();
     let url = server.url("/S3krit");
-    let line = ["process", "--fibonacci", "--ping", &url, "--", "sh", "-c", &pausing.script];
+    let line = format!("process --fibonacci --ping {url} -- {}", sh(&pausing.script));
     let child = env.spawn(&line);
     pausing.wait_for_begin();
     server.wait_for_received(1);
@@ -186,18 +182,7 @@ fn a_stopped_pass_is_reported_with_the_exit_of_its_signal() {
     let server = check(&["/start", "/143"]);
     let url = server.url("/S3krit");
     let staying = env.staying();
-    let line = [
-        "process",
-        "--fibonacci",
-        "--grace",
-        "0s",
-        "--ping",
-        &url,
-        "--",
-        "sh",
-        "-c",
-        &staying.script,
-    ];
+    let line = format!("process --fibonacci --grace 0s --ping {url} -- {}", sh(&staying.script));
     let mut child = env.spawn(&line);
     staying.wait_for_begin();
     assert!(signal("-TERM", child.id()));
@@ -209,13 +194,12 @@ fn a_stopped_pass_is_reported_with_the_exit_of_its_signal() {
 fn nobody_is_shown_the_url() {
     let env = records(2);
     let told = env.script("told", "env >>env; exit 1");
-    let mut command =
-        env.command(&["process", "--fibonacci", "-vv", "--max-attempts", "1", "--", &told]);
+    let mut command = env.command(&format!("process --fibonacci -vv --max-attempts 1 -- {told}"));
     let ran = ran(&command.env("BACKLOG_PING", NOBODY).output().unwrap());
     assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
     assert!(!std::fs::read_to_string(env.path("env")).unwrap().contains("S3krit"));
-    pass(&env, NOBODY, &["--", "true"]);
-    let json = env.run(&["status", "--json", "--passes", "9"]).success().stdout;
+    pass(&env, NOBODY, "-- true");
+    let json = env.run("status --json --passes 9").success().stdout;
     assert!(json.contains("\"schedule\":\"--fibonacci") && !json.contains("S3krit"), "{json}");
     for wrong in [
         "S3krit",
@@ -226,16 +210,16 @@ fn nobody_is_shown_the_url() {
         "https://a b/S3krit",
         "https://x/S3krit/../{line}",
     ] {
-        let ran = pass(&env, wrong, &["--", "true"]);
+        let ran = pass(&env, wrong, "-- true");
         assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
     }
-    let mut command = env.command(&["crontab", "--progressive", "--", "true"]);
+    let mut command = env.command("crontab --progressive -- true");
     let output = command.env("BACKLOG_PING", NOBODY).output().unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
     assert!(lines.contains("BACKLOG_PING=\"...\"") && !lines.contains("S3krit"), "{lines}");
     let set = format!("ping='{NOBODY}'");
     let lines =
-        env.run(&["crontab", "--progressive", "--set", &set, "--", "true"]).success().stdout;
+        env.run(&format!("crontab --progressive --set {} -- true", quoted(&set))).success().stdout;
     assert!(lines.contains("BACKLOG_PING=\"...\"") && !lines.contains("S3krit"), "{lines}");
 }
 
@@ -245,7 +229,7 @@ fn a_file_that_everybody_can_read_and_that_has_the_url_is_told_of() {
     let toml =
         format!("[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = '{NOBODY}'\n");
     std::fs::write(env.path("backlog.toml"), toml).unwrap();
-    let mut command = env.command(&["check"]);
+    let mut command = env.command("check");
     let found = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stdout;
     assert!(found.contains("a URL in `ping`") && !found.contains("S3krit"), "{found}");
 }
@@ -253,7 +237,7 @@ fn a_file_that_everybody_can_read_and_that_has_the_url_is_told_of() {
 #[test]
 fn a_dry_run_reports_nothing() {
     let (env, server) = (records(1), check(&[]));
-    pass(&env, &server.url("/S3krit"), &["--dry-run"]).success();
+    pass(&env, &server.url("/S3krit"), "--dry-run").success();
     assert_eq!(server.received().len(), 0);
 }
 
@@ -271,7 +255,7 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
     let answers: Vec<_> = paths.iter().flat_map(answer).collect();
     let answers: Vec<_> = answers.iter().map(|(path, it)| (path.as_str(), it.clone())).collect();
     let server = Server::new(&answers);
-    let mut command = env.command(&["process", "--all-queues"]);
+    let mut command = env.command("process --all-queues");
     command.env_remove("BACKLOG_DB").env("BACKLOG_PING", server.url("/S3krit/{line}"));
     let child = command.spawn().unwrap();
     server.wait_for_received(4);
@@ -287,7 +271,7 @@ fn a_signal_ends_the_wait_for_a_service() {
     let answers = [("/S3krit/start", ok()), ("/S3krit/0", Answer::default().hold())];
     let server = Server::new(&answers);
     let url = server.url("/S3krit");
-    let mut child = env.spawn(&["process", "--fibonacci", "--ping", &url, "--", "true"]);
+    let mut child = env.spawn(&format!("process --fibonacci --ping {url} -- true"));
     server.wait_for_received(2);
     assert!(signal("-TERM", child.id()));
     let output = child.wait().unwrap();
@@ -299,14 +283,13 @@ fn a_signal_ends_the_wait_for_a_service() {
 fn no_command_of_a_pass_inherits_the_url() {
     let env = records(2);
     let told = env.script("told", "env >>env; exit 1");
-    let run = |words: &[&str]| {
-        let line = ["process", "--fibonacci", "--max-attempts", "1"];
-        let mut command = env.command(&[&line, words].concat());
+    let run = |words: &str| {
+        let mut command = env.command(&format!("process --fibonacci --max-attempts 1 {words}"));
         command.env("BACKLOG_PING", NOBODY).output().unwrap();
     };
-    run(&["--on-archive", &told, "--", "false"]);
+    run(&format!("--on-archive {told} -- false"));
     env.insert(1, MIDNIGHT);
-    run(&["--stream", "--", &told]);
+    run(&format!("--stream -- {told}"));
     let seen = std::fs::read_to_string(env.path("env")).unwrap();
     assert_eq!(seen.matches("BACKLOG_QUEUE=").count(), 3, "two, the co-process");
     assert!(!seen.contains("S3krit"), "{seen}");
@@ -317,7 +300,7 @@ fn check_says_that_a_url_cannot_be_used() {
     let env = records(1);
     let toml = "[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = 'hc-ping.com/S3krit'\n";
     std::fs::write(env.path("backlog.toml"), toml).unwrap();
-    let found = ran(&env.command(&["check"]).env_remove("BACKLOG_DB").output().unwrap());
+    let found = ran(&env.command("check").env_remove("BACKLOG_DB").output().unwrap());
     assert_eq!(found.exit, Some(1));
     assert!(found.stdout.contains("ping: the URL cannot be used"), "{}", found.stdout);
     assert!(!found.stdout.contains("S3krit"));
@@ -326,8 +309,8 @@ fn check_says_that_a_url_cannot_be_used() {
 #[test]
 fn a_paused_pass_says_so() {
     let (env, server) = (records(1), check(&["/start", "/0"]));
-    env.run_at(MIDNIGHT, &["pause"]).success();
-    pass(&env, &server.url("/S3krit"), &["--", "true"]).silent();
+    env.run_at(MIDNIGHT, "pause").success();
+    pass(&env, &server.url("/S3krit"), "-- true").silent();
     let told = String::from_utf8(server.received()[1].body.clone()).unwrap();
     assert!(told.starts_with("paused: nothing was tried"), "{told}");
 }

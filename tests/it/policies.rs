@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, with_options};
 
 /// The instants at which each record was tried, in seconds after midnight, from a joblog.
 fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
@@ -18,8 +18,8 @@ fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
     tried
 }
 
-fn simulated(env: &TestEnv, args: &[&str]) -> BTreeMap<i64, Vec<i64>> {
-    let ran = env.run(&[&["simulate", "--jsonl"], args].concat()).success();
+fn simulated(env: &TestEnv, args: &str) -> BTreeMap<i64, Vec<i64>> {
+    let ran = env.run(&format!("simulate --jsonl {args}")).success();
     let mut tried = BTreeMap::<_, Vec<_>>::new();
     for line in ran.stdout.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -30,15 +30,14 @@ fn simulated(env: &TestEnv, args: &[&str]) -> BTreeMap<i64, Vec<i64>> {
 }
 
 /// Three records that always fail, and a pass in every tick of `hours`.
-fn passes(env: &TestEnv, args: &[&str], every: i64, hours: i64) {
+fn passes(env: &TestEnv, args: &str, every: i64, hours: i64) {
     for id in 1..=3 {
         env.insert_one(id, MIDNIGHT);
     }
     for now in (MIDNIGHT..=MIDNIGHT + hours * HOUR).step_by(every as usize) {
         // Never at the same second of the minute.
         let now = now + now / MINUTE * 37 % 50;
-        let rest = ["--joblog", "joblog", "--", "false"];
-        let ran = env.run_at(now, &[&["process"], args, &rest].concat());
+        let ran = env.run_at(now, &format!("process {args} --joblog joblog -- false"));
         assert!(matches!(ran.exit, Some(0 | 1)), "{ran:?}");
     }
 }
@@ -56,8 +55,8 @@ fn passes_by_count_do_what_the_simulation_says() {
         let policy = r#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
         std::fs::write(env.path("policy.json"), policy).unwrap();
-        passes(&env, &["--policy", spec], MINUTE, 1);
-        let expected = simulated(&env, &["--records", "3", "--for", "1h", "--policy", spec]);
+        passes(&env, &format!("--policy {}", quoted(spec)), MINUTE, 1);
+        let expected = simulated(&env, &format!("--records 3 --for 1h --policy {}", quoted(spec)));
         assert_eq!(minutes(tried(&env)), minutes(expected), "{spec}");
         if spec.starts_with("sns") {
             assert_eq!(env.count("ARCHIVED"), 3, "seven attempts are all it has");
@@ -67,14 +66,11 @@ fn passes_by_count_do_what_the_simulation_says() {
 
 #[test]
 fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
-    for args in [
-        &["--policy", "fibonacci", "--by-age"][..],
-        &["--progressive", "30m/5m,3h/30m", "--every", "5m"],
-    ] {
+    for args in ["--policy fibonacci --by-age", "--progressive 30m/5m,3h/30m --every 5m"] {
         let env = TestEnv::minimal();
-        let every = if args[0] == "--progressive" { 5 * MINUTE } else { MINUTE };
+        let every = if args.starts_with("--progressive") { 5 * MINUTE } else { MINUTE };
         passes(&env, args, every, 1);
-        let expected = simulated(&env, &[&["--records", "3", "--for", "1h"], args].concat());
+        let expected = simulated(&env, &format!("--records 3 --for 1h {args}"));
         assert_eq!(minutes(tried(&env)), minutes(expected), "{args:?}");
     }
 }
@@ -88,8 +84,7 @@ fn the_progressive_schedule_is_one_line() {
     }
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     for now in (MIDNIGHT..MIDNIGHT + DAY).step_by(300) {
-        let rest = ["--joblog", "joblog", "--", "false"];
-        env.run_at(now, &[&["process", "--progressive"], &rest[..]].concat()).silent();
+        env.run_at(now, "process --progressive --joblog joblog -- false").silent();
     }
     let counts: Vec<_> = tried(&env).iter().map(|(id, at)| (*id, at.len())).collect();
     assert_eq!(counts[..4], [(1, 288), (2, 24), (3, 2), (4, 1)]);
@@ -100,7 +95,7 @@ fn the_progressive_schedule_is_one_line() {
 fn a_new_record_is_due_at_once_whatever_its_age() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT - 400 * DAY);
-    env.run_at(MIDNIGHT, &["process", "--progressive", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --progressive -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
 
@@ -111,14 +106,14 @@ fn a_failed_record_that_no_pass_by_age_will_see_again_is_an_error_once() {
         "PRAGMA ignore_check_constraints = 1;
          INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (1, '21.11.2026'), (2, '2024-11-21')",
     );
-    let args = ["process", "--progressive", "--", "false"];
-    let ran = env.run_at(MIDNIGHT, &args).success();
+    let args = "process --progressive -- false";
+    let ran = env.run_at(MIDNIGHT, args).success();
     let stranded = "backlog: record 1 failed (attempt 1), and is never due by its age, because its \
                     insertion date cannot be read: exit status 1\n";
     assert_eq!(ran.stderr, stranded);
-    env.run_at(MIDNIGHT + 300, &args).silent();
+    env.run_at(MIDNIGHT + 300, args).silent();
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 2");
-    let ran = env.run_at(MIDNIGHT + 600, &[&args[..2], &["-v", "--", "false"]].concat()).success();
+    let ran = env.run_at(MIDNIGHT + 600, &with_options("-v", args)).success();
     let over = "record 2 failed, has had all its retries (attempt 2): exit status 1\n";
     assert!(ran.stderr.contains(over), "{}", ran.stderr);
 }
@@ -130,7 +125,7 @@ fn after_a_sleep_a_pass_works_off_four_ticks_and_loses_none() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("exit 1");
     let pass = |now| {
-        env.run_at(now, &["process", "--progressive", "--", &handler]).silent();
+        env.run_at(now, &format!("process --progressive -- {handler}")).silent();
         env.handled().len()
     };
     // From the end of one hour, the machine sleeps for a day: 24 slots of the record.
@@ -151,7 +146,7 @@ fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
     let handler = env.noting("exit 1");
     let mut all = Vec::new();
     for _ in 0..4 {
-        let args = ["process", "--progressive", "--max-records", "5", "--", &handler];
+        let args = format!("process --progressive --max-records 5 -- {handler}");
         env.run_at(MIDNIGHT, &args).silent();
         let handled = env.handled();
         assert_eq!(handled.len(), 5);
@@ -159,7 +154,7 @@ fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
     }
     all.sort_by_key(|id| id.parse::<i64>().unwrap());
     assert_eq!(all, (1..=20).map(|id: i64| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT, &["process", "--progressive", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --progressive -- {handler}")).silent();
     assert_eq!(env.handled().len(), 0, "the tick is done");
 }
 
@@ -170,14 +165,13 @@ fn a_killed_pass_by_slots_repeats_only_what_was_running() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let (pausing, now) = (env.pausing(), format!("@{MIDNIGHT}"));
     let pause_at_8 = format!("[ $(wc -l <handled) -ne 8 ] || {{ {}; }}; exit 1", pausing.script);
-    let args = ["process", "--progressive", "--now", &now, "--", &env.noting(&pause_at_8)];
+    let args = format!("process --progressive --now {now} -- {}", env.noting(&pause_at_8));
     let mut child = env.spawn(&args);
     pausing.wait_for_begin();
     env.kill(&mut child);
     let tried = env.handled();
     assert_eq!(tried.len(), 8);
-    let rest = ["process", "--progressive", "--", &env.noting("exit 1")];
-    env.run_at(MIDNIGHT, &rest).silent();
+    env.run_at(MIDNIGHT, &format!("process --progressive -- {}", env.noting("exit 1"))).silent();
     let again = env.handled();
     assert_eq!(again.len(), 13, "the twelve behind the eighth, and that: {tried:?}, {again:?}");
     assert_eq!(again[12], tried[7], "what may kill passes comes last");
@@ -190,7 +184,7 @@ fn a_first_pass_that_new_records_use_up_loses_no_slot() {
     env.insert_one(7, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     env.insert_one(2, MIDNIGHT);
-    let args = ["process", "--progressive", "--max-records", "1", "--", &env.noting("exit 0")];
+    let args = format!("process --progressive --max-records 1 -- {}", env.noting("exit 0"));
     for (minute, id) in [(20, "2"), (25, "7")] {
         env.run_at(MIDNIGHT + minute * MINUTE, &args).silent();
         assert_eq!(env.handled(), [id]);
@@ -207,7 +201,7 @@ fn a_killed_pass_by_slots_gets_on_all_the_same() {
     let killer = env.script("killer", &format!("echo $BACKLOG_ID >>{log}; kill -9 $PPID"));
     let mut handled = Vec::new();
     for _ in 0..3 {
-        env.run_at(MIDNIGHT, &["process", "--progressive", "--", &killer]);
+        env.run_at(MIDNIGHT, &format!("process --progressive -- {killer}"));
         handled.extend(env.handled());
     }
     handled.sort();
@@ -218,8 +212,8 @@ fn a_killed_pass_by_slots_gets_on_all_the_same() {
 fn a_clock_that_was_set_back_is_said_and_harms_nothing() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT - HOUR);
-    env.run_at(MIDNIGHT + HOUR, &["process", "--progressive", "--", "false"]).silent();
-    let ran = env.run_at(MIDNIGHT, &["process", "--progressive", "-v", "--", "true"]).success();
+    env.run_at(MIDNIGHT + HOUR, "process --progressive -- false").silent();
+    let ran = env.run_at(MIDNIGHT, "process --progressive -v -- true").success();
     assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
@@ -230,9 +224,9 @@ fn the_attempts_of_a_queue_are_limited_by_its_variable() {
     env.insert_one(1, MIDNIGHT);
     let pass = |minute: i64, limit: &str| {
         let now = format!("@{}", MIDNIGHT + minute * MINUTE);
-        let args = ["process", "--fibonacci", "-v", "--queue", "e-mail", "--now", &now];
-        let handler = ["--", "sh", "-c", "echo $BACKLOG_QUEUE $BACKLOG_MAX_ATTEMPTS >&2; exit 1"];
-        let mut command = env.command(&[&args[..], &handler].concat());
+        let args = format!("process --fibonacci -v --queue e-mail --now {now}");
+        let handler = "-- sh -c 'echo $BACKLOG_QUEUE $BACKLOG_MAX_ATTEMPTS >&2; exit 1'";
+        let mut command = env.command(&format!("{args} {handler}"));
         crate::testenv::ran(&command.env("MAX_E_MAIL_RETRY_ATTEMPTS", limit).output().unwrap())
     };
     let first = pass(0, "3").success();
@@ -257,10 +251,9 @@ fn max_age_gives_up_what_has_failed_and_kept_failing() {
     env.insert_one(4, MIDNIGHT - 400 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID IN (2, 4)");
     let handler = env.noting("exit 1");
-    let dry = ["process", "--progressive", "--max-age", "10days", "--dry-run"];
-    let ran = env.run_at(MIDNIGHT, &dry).success();
+    let ran = env.run_at(MIDNIGHT, "process --progressive --max-age 10days --dry-run").success();
     assert!(ran.stdout.contains("2           archive  older than --max-age"), "{ran:?}");
-    let args = ["process", "--progressive", "--max-age", "10days", "--", &handler];
+    let args = format!("process --progressive --max-age 10days -- {handler}");
     env.run_at(MIDNIGHT, &args).fails(1, &["record 2 is older than --max-age; archived"]);
     assert_eq!(env.statuses(), "1|ARCHIVED\n2|ARCHIVED\n3|ERROR\n4|ARCHIVED");
     assert_eq!(env.handled(), ["3", "1"], "what was never tried is tried once");
@@ -301,30 +294,30 @@ fn a_wrong_policy_is_told_what_is_legal() {
         ("sns:nowhere.json", "could not read nowhere.json"),
         ("sns:bad.json", "numRetries is 101; use 0 to 100"),
     ] {
-        let args = ["process", "--policy", spec, "--", "true"];
+        let args = format!("process --policy {} -- true", quoted(spec));
         env.run(&args).fails(2, &["--policy: ", says]);
     }
     for (args, says) in [
-        (&["--progressive", "1d"][..], "write maximum age/interval, as in 7d/1h"),
+        ("--progressive 1d", "write maximum age/interval, as in 7d/1h"),
         (
-            &["--progressive", "1d/7m"],
+            "--progressive 1d/7m",
             "the interval is not a multiple of --every 5m; leave out --every, or write multiples, as in 1d/5m,...\n",
         ),
-        (&["--progressive", "5m/1d"], "the interval is longer than the age\n"),
-        (&["--progressive", "1d/10m,7d/15m"], "not a multiple of the interval of the tier before"),
-        (&["--progressive", "7d/1h,1d/2h"], "not above the age of the tier before"),
-        (&["--progressive", "1d/5m", "--spread", "50%"], "leave out --spread"),
-        (&["--policy", "even", "--spread", "101"], "from 0% to 100%"),
-        (&["--policy", "exponential:first=1m,base=2,jitter=9%", "--by-age"], "jitter="),
-        (&["--policy", "list:1m,0s", "--by-age"], "the last delay is 0"),
-        (&["--fibonacci", "--by-age"], "--by-age requires --policy"),
-        (&["--ndays", "1", "--every", "5m"], "--every and --spread require"),
-        (&["--policy", "even", "--progressive"], "are two schedules: choose one"),
+        ("--progressive 5m/1d", "the interval is longer than the age\n"),
+        ("--progressive 1d/10m,7d/15m", "not a multiple of the interval of the tier before"),
+        ("--progressive 7d/1h,1d/2h", "not above the age of the tier before"),
+        ("--progressive 1d/5m --spread 50%", "leave out --spread"),
+        ("--policy even --spread 101", "from 0% to 100%"),
+        ("--policy exponential:first=1m,base=2,jitter=9% --by-age", "jitter="),
+        ("--policy list:1m,0s --by-age", "the last delay is 0"),
+        ("--fibonacci --by-age", "--by-age requires --policy"),
+        ("--ndays 1 --every 5m", "--every and --spread require"),
+        ("--policy even --progressive", "are two schedules: choose one"),
     ] {
-        env.run(&[&["process"], args, &["--", "true"]].concat()).fails(2, &[says]);
+        env.run(&format!("process {args} -- true")).fails(2, &[says]);
     }
     let minimal = TestEnv::minimal();
     minimal
-        .run(&["process", "--policy", "even", "--", "true"])
+        .run("process --policy even -- true")
         .fails(1, &["--policy even goes by FAILURES and LAST_FAILURE", "ALTER TABLE"]);
 }

@@ -1,13 +1,13 @@
 //! A table on a PostgreSQL server: every command, and every type of column.
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, ran, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, quoted, ran, sh, wait_until, with_options};
 use test_support::cluster::{Database, cluster};
 
 /// A fresh database with the usual table.
 fn usual() -> Option<(Database, TestEnv)> {
     let database = cluster()?.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     Some((database, env))
 }
 
@@ -31,7 +31,7 @@ fn add_inserts_10_000_lines_in_one_statement() {
         return;
     };
     let lines: String = (1..=25_000).map(|id| format!("{{\"id\":{id}}}\n")).collect();
-    env.run_with_input(&["add", "-"], lines.as_bytes()).success();
+    env.run_with_input("add -", lines.as_bytes()).success();
     let added = "SELECT count(*) FILTER (WHERE status = 'NEW' AND date_inserted IS NOT NULL \
                  AND payload ->> 'id' = id::text) FROM backlog";
     assert_eq!(database.query(added), "25000");
@@ -41,15 +41,15 @@ fn add_inserts_10_000_lines_in_one_statement() {
 #[test]
 fn every_command_does_on_a_server_what_it_does_on_a_file() {
     let Some((database, env)) = usual() else { return };
-    let again = env.run(&["init"]);
+    let again = env.run("init");
     again.fails(1, &["table BACKLOG already exists in postgres://"]);
-    let said = env.run(&["add", r#"{"order":1}"#, r#"{"order":2}"#, r#"{"order":3}"#]).success();
+    let said = env.run(r#"add '{"order":1}' '{"order":2}' '{"order":3}'"#).success();
     assert_eq!(said.stdout, "added 3 records\n");
-    env.run_with_input(&["add", "-"], b"[4]\n\n[5]\n").success();
+    env.run_with_input("add -", b"[4]\n\n[5]\n").success();
     database.sql("UPDATE backlog SET date_inserted = '2026-11-21T00:00:00Z'");
 
     let fails = env.script("fails", "cat >&2; [ $BACKLOG_ID != 2 ]");
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &fails]).silent();
+    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {fails}")).silent();
     assert_eq!(
         database.query("SELECT id, status, failures, last_failure FROM backlog ORDER BY id"),
         "1|SUCCESS|0|\n2|ERROR|1|2026-11-21 00:00:00+00\n3|SUCCESS|0|\n4|SUCCESS|0|\n5|SUCCESS|0|"
@@ -61,34 +61,33 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
         "{\"id\":2,\"status\":\"NEW\",\"date_inserted\":\"2026-11-21T00:00:00+00:00\",\
          \"payload\":{\"order\": 2},\"failures\":0,\"last_failure\":null,\"last_error\":null}"
     );
-    let waits = env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--dry-run"]).success();
+    let waits = env.run_at(MIDNIGHT + 30, "process --fibonacci --dry-run").success();
     assert_eq!(waits.stdout, "2           wait     until 2026-11-21T00:01:00Z\n");
-    let explained = env.run_at(MIDNIGHT + 30, &["explain", "2", "9", "x", "--fibonacci"]);
+    let explained = env.run_at(MIDNIGHT + 30, "explain 2 9 x --fibonacci");
     assert_eq!(explained.exit, Some(1));
     assert!(explained.stdout.contains("after failure 1 it waits 1m"), "{explained:?}");
     assert!(explained.stdout.contains("9: no such record\nx: no such record\n"), "{explained:?}");
 
-    let status = env.run_at(MIDNIGHT + DAY, &["status", "--fibonacci", "--json"]).success();
+    let status = env.run_at(MIDNIGHT + DAY, "status --fibonacci --json").success();
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["due"], 1, "{status}");
-    let listed = env.run(&["list", "--status", "ERROR", "--json"]).success();
+    let listed = env.run("list --status ERROR --json").success();
     assert!(listed.stdout.starts_with("{\"id\":2,\"status\":\"ERROR\""), "{listed:?}");
 
-    let said = env.run(&["archive", "2", "1"]).success().stdout;
+    let said = env.run("archive 2 1").success().stdout;
     assert_eq!(said, "1: is SUCCESS; left unchanged\narchived 1 record\n");
-    let said = env.run(&["restore", "--all", "--where", "last_error LIKE '%order%'"]).success();
+    let said = env.run(r#"restore --all --where "last_error LIKE '%order%'""#).success();
     assert_eq!(said.stdout, "restored 1 record\n");
     assert_eq!(
         database.query("SELECT status, failures, last_failure FROM backlog WHERE id = 2"),
         "NEW|0|"
     );
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "/bin/false"]).silent();
-    env.run(&["retry", "2"]).success();
-    let drawn = env.run(&["simulate", "--from-table", "--progressive", "--for", "2d"]).success();
+    env.run_at(MIDNIGHT, "process --fibonacci -- /bin/false").silent();
+    env.run("retry 2").success();
+    let drawn = env.run("simulate --from-table --progressive --for 2d").success();
     assert!(drawn.stdout.contains("progressive"), "{drawn:?}");
-    env.run(&["process", "--progressive", "--", "/bin/true"]).silent();
-    let crontab = ["crontab", "--progressive", "--", "/bin/true"];
-    let mut lines = env.command(&crontab);
+    env.run("process --progressive -- /bin/true").silent();
+    let mut lines = env.command("crontab --progressive -- /bin/true");
     lines.env("PGAPPNAME", "from cron").env("PGPASSWORD", "sesame");
     let ran = ran(&lines.output().unwrap()).success();
     let note = "PGPASSWORD is left out: write the password into ~/.pgpass\n";
@@ -111,18 +110,17 @@ fn records_are_due_by_age_by_slot_and_by_count() {
          FROM generate_series(1, 60) n"
     ));
     let log = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &log]).all_failed();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {log}")).all_failed();
     assert_eq!(env.handled(), (1..=24).map(|id| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT, &["process", "--ndays", "2.5", "--min-ndays", "2", "--", &log])
-        .all_failed();
+    env.run_at(MIDNIGHT, &format!("process --ndays 2.5 --min-ndays 2 -- {log}")).all_failed();
     assert_eq!(env.handled(), (49..=60).map(|id| id.to_string()).collect::<Vec<_>>());
     // All but 25 to 48 have just failed; of those some failed before, in another minute.
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &log]).all_failed();
+    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {log}")).all_failed();
     assert_eq!(env.handled(), (25..=48).map(|id| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--order", "oldest", "--", &log])
+    env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --order oldest -- {log}"))
         .all_failed();
     assert_eq!(env.handled().len(), 60);
-    let args = ["process", "--policy", "even", "--by-age", "--drain", "--", &log];
+    let args = format!("process --policy even --by-age --drain -- {log}");
     // The first pass of a line takes up no slots; the next one works off those since.
     env.run_at(MIDNIGHT, &args).all_failed();
     assert_eq!(env.handled(), [""; 0]);
@@ -152,20 +150,19 @@ fn dates_are_found_in_a_column_of_numbers_whatever_its_size() {
              INSERT INTO backlog (id, date_inserted) VALUES (7, 0)"
         ));
         let log = env.noting("exit 1");
-        for (args, expected) in [
-            (&["--ndays", "1"][..], &["1", "2"][..]),
-            (&["--min-ndays", "1", "--ndays", "2"], &["3", "4"]),
-        ] {
-            let ran = env.run_at(MIDNIGHT, &[&["process"], args, &["--", &log]].concat());
+        for (args, expected) in
+            [("--ndays 1", &["1", "2"][..]), ("--min-ndays 1 --ndays 2", &["3", "4"])]
+        {
+            let ran = env.run_at(MIDNIGHT, &format!("process {args} -- {log}"));
             assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
             assert_eq!(env.handled(), expected, "{declared}");
         }
-        let ran = env.run_at(MIDNIGHT, &["process", "--progressive", "--", &log]);
+        let ran = env.run_at(MIDNIGHT, &format!("process --progressive -- {log}"));
         assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
         assert_eq!(env.handled()[..2], ["5", "6"], "{declared}");
-        let status = env.run_at(MIDNIGHT, &["status", "--progressive"]);
+        let status = env.run_at(MIDNIGHT, "status --progressive");
         assert_eq!(status.exit, Some(0), "{declared}: {status:?}");
-        let found = env.run_at(MIDNIGHT, &["check", "--progressive", "--", "/bin/true"]);
+        let found = env.run_at(MIDNIGHT, "check --progressive -- /bin/true");
         assert!(found.stdout.contains("1 pending record without a readable"), "{found:?}");
         let last = "SELECT DISTINCT last_failure FROM backlog WHERE id < 7";
         assert_eq!(database.query(last), MIDNIGHT.to_string(), "{declared}");
@@ -179,7 +176,7 @@ fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
         "ALTER TABLE backlog ALTER date_inserted DROP DEFAULT, ALTER date_inserted TYPE smallint USING 7;
          INSERT INTO backlog (id, date_inserted) VALUES (1, 7)",
     );
-    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "-v", "--", "/bin/true"]);
+    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -v -- /bin/true");
     ran.fails(0, &["1 pending record is not tried", "1 with 7"]);
 }
 
@@ -206,8 +203,8 @@ fn no_attempt_is_counted_where_something_else_stands() {
             return;
         };
         let log = env.noting("exit 1");
-        env.run(&["process", "--ndays", "9", "--", &log]).fails(1, &[name, "table backlog", found]);
-        let checked = env.run(&["check"]);
+        env.run(&format!("process --ndays 9 -- {log}")).fails(1, &[name, "table backlog", found]);
+        let checked = env.run("check");
         assert_eq!(checked.exit, Some(1), "{checked:?}");
         assert!(checked.stdout.contains(found), "{checked:?}");
         assert_eq!(env.handled(), [""; 0]);
@@ -221,7 +218,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         "ALTER TABLE backlog ALTER last_failure TYPE text; INSERT INTO backlog (id, last_failure) \
          VALUES (1, '2026-11-20T00:00:00Z'), (2, ''), (3, NULL)",
     );
-    env.run(&["process", "--ndays", "9", "--", "/bin/true"]).silent();
+    env.run("process --ndays 9 -- /bin/true").silent();
 }
 
 #[test]
@@ -234,13 +231,12 @@ fn a_limited_pass_goes_on_behind_the_last_one() {
     );
     let log = env.noting("exit 1");
     for expected in [["7", "3", "10"], ["6", "2", "9"], ["5", "1", "8"], ["4", "7", "3"]] {
-        let args = ["process", "--ndays", "1", "--max-records", "3", "--", &log];
-        env.run_at(MIDNIGHT, &args).silent();
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 3 -- {log}")).silent();
         assert_eq!(env.handled(), expected);
     }
     for order in ["4", "8", "1"] {
-        let args = ["process", "--ndays", "1", "--max-records", "1", "--order", "oldest"];
-        env.run_at(MIDNIGHT, &[&args[..], &["--queue", "other", "--", &log]].concat()).silent();
+        let args = "process --ndays 1 --max-records 1 --order oldest";
+        env.run_at(MIDNIGHT, &format!("{args} --queue other -- {log}")).silent();
         assert_eq!(env.handled(), [order]);
     }
 }
@@ -273,29 +269,17 @@ INSERT INTO \"App\".\"Out Box\" (\"Id\", \"CreatedAt\", body) VALUES
 #[test]
 fn columns_of_every_type_are_worked_with() {
     let Some((database, env)) = with(TYPES) else { return };
-    let table = [
-        "--table=App.Out Box",
-        "--set=id=Id",
-        "--set=status.column=State",
-        "--set=status.new=pending",
-        "--set=status.error=failed",
-        "--set=status.success=sent",
-        "--set=status.archived=dead",
-        "--set=date_inserted.column=CreatedAt",
-        "--set=date_inserted.zone=+02:00",
-        "--set=failures=tries",
-        "--set=last_failure=TriedAt",
-        "--set=last_error=why",
-    ];
-    let run = |args: &[&str]| {
-        let (subcommand, rest) = args.split_first().unwrap();
-        env.run_at(MIDNIGHT, &[&[*subcommand], &table[..], rest].concat())
-    };
-    let said = run(&["check", "--fibonacci", "--", "/bin/true"]);
+    let table = "'--table=App.Out Box' --set=id=Id --set=status.column=State \
+                 --set=status.new=pending --set=status.error=failed --set=status.success=sent \
+                 --set=status.archived=dead --set=date_inserted.column=CreatedAt \
+                 --set=date_inserted.zone=+02:00 --set=failures=tries --set=last_failure=TriedAt \
+                 --set=last_error=why";
+    let run = |args: &str| env.run_at(MIDNIGHT, &with_options(table, args));
+    let said = run("check --fibonacci -- /bin/true");
     assert!(said.stdout.contains("status = State \"App\".\"State\""), "{said:?}");
     // At 00:30 there it was 22:30 the day before here.
     let log = env.script("log", "cat >>json; echo too long a message >&2; exit 1");
-    run(&["process", "--ndays", "1", "--", &log]).silent();
+    run(&format!("process --ndays 1 -- {log}")).silent();
     let json = std::fs::read_to_string(env.path("json")).unwrap();
     assert_eq!(
         json,
@@ -316,34 +300,28 @@ fn columns_of_every_type_are_worked_with() {
          6fa459ea-ee8a-3ca4-894e-db77e160355e|failed|1|2026-11-21 02:00:00|too long a m"
     );
     let upper = "6FA459EA-EE8A-3CA4-894E-DB77E160355E";
-    let explained = run(&["explain", "--fibonacci", upper]).success();
+    let explained = run(&format!("explain --fibonacci {upper}")).success();
     assert!(explained.stdout.contains("until 2026-11-21T00:01:00Z"), "{explained:?}");
     let env_shown = env.script("show", "echo $BACKLOG_STATUS $1 $2 >>shown");
-    run(&["process", "--policy", "even", "--by-age", "--", &env_shown, "{Price}", "{{none}}"])
-        .silent();
+    run(&format!("process --policy even --by-age -- {env_shown} {{Price}} {{{{none}}}}")).silent();
     let shown = std::fs::read_to_string(env.path("shown")).unwrap();
     assert_eq!(shown, "NEW 12.50 {none}\n");
-    run(&["archive", upper]).success();
-    run(&["restore", "--all"]).success();
-    run(&["process", "--ndays", "1", "--set", "payload=body", "--", "cat"]).silent();
+    run(&format!("archive {upper}")).success();
+    run("restore --all").success();
+    run("process --ndays 1 --set payload=body -- cat").silent();
     assert_eq!(
         rows(),
         "0d2c2e0a-0000-4000-8000-000000000002|sent|||\n\
          6fa459ea-ee8a-3ca4-894e-db77e160355e|sent|0||too long a m"
     );
-    let said = run(&["status"]).success().stdout;
+    let said = run("status").success().stdout;
     assert!(said.contains("SUCCESS      1     1 "), "{said}");
 
-    let wrong = env.run(&[
-        "status",
-        "--table=app.out box",
-        "--set=status.column=State",
-        "--set=status.new=new",
-        "--set=status.error=failed",
-        "--set=status.success=sent",
-        "--set=id=Id",
-        "--set=date_inserted.column=CreatedAt",
-    ]);
+    let wrong = env.run(
+        "status '--table=app.out box' --set=status.column=State \
+                         --set=status.new=new --set=status.error=failed --set=status.success=sent \
+                         --set=id=Id --set=date_inserted.column=CreatedAt",
+    );
     wrong.fails(
         1,
         &["NEW cannot be 'new' in column State", "use one of pending, failed, sent, dead"],
@@ -362,16 +340,11 @@ fn a_boolean_or_a_null_can_be_the_status() {
     ) else {
         return;
     };
-    let hooks = [
-        "--table=hooks",
-        "--set=status.column=done",
-        "--set=status.new=false",
-        "--set=status.error=0",
-        "--set=status.success=1",
-    ];
-    let hooks = [&hooks[..], &["--set=date_inserted.column=created", "--ndays=2"]].concat();
+    let hooks = "--table=hooks --set=status.column=done --set=status.new=false \
+                 --set=status.error=0 --set=status.success=1";
+    let hooks = format!("{hooks} --set=date_inserted.column=created --ndays=2");
     let fails = env.noting("[ $BACKLOG_ID = a ]");
-    let process = [&["process"], &hooks[..], &["--", &fails]].concat();
+    let process = format!("process {hooks} -- {fails}");
     env.run_at(MIDNIGHT, &process).silent();
     assert_eq!(database.query("SELECT id, done FROM hooks ORDER BY 1"), "a|t\nb,c|f\nd|t\ne|");
 
@@ -386,14 +359,14 @@ fn a_boolean_or_a_null_can_be_the_status() {
          where = 'sent_at IS NULL'\non_success = 'delete'\nndays = 1\n",
     )
     .unwrap();
-    env.run_at(MIDNIGHT, &["process", "--queue", "outbox"]).silent();
+    env.run_at(MIDNIGHT, "process --queue outbox").silent();
     assert_eq!(
         database.query("SELECT n, sent_at FROM outbox ORDER BY 1"),
         "1|2026-11-21 00:00:00+00\n2|\n3|2026-11-21 00:00:00+00"
     );
-    let broken = env.run_at(MIDNIGHT, &["process", "--queue", "broken", "--", "/bin/true"]);
+    let broken = env.run_at(MIDNIGHT, "process --queue broken -- /bin/true");
     broken.fails(1, &["on_success cannot set created"]);
-    env.run_at(MIDNIGHT, &["process", "--queue", "gone", "--", "/bin/true"]).silent();
+    env.run_at(MIDNIGHT, "process --queue gone -- /bin/true").silent();
     assert_eq!(database.query("SELECT n FROM outbox ORDER BY 1"), "1\n3");
 }
 
@@ -410,7 +383,7 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
         ),
     ] {
         database.sql(&format!("ALTER TABLE backlog {refusal}"));
-        let ran = env.run(&["process", "--ndays", "1", "--", &log]);
+        let ran = env.run(&format!("process --ndays 1 -- {log}"));
         ran.fails(1, &[says, "no handler was started"]);
         assert_eq!(env.handled(), [""; 0]);
     }
@@ -419,7 +392,7 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
          CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
          CREATE TRIGGER quiet BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION nothing()",
     );
-    let ran = env.run(&["process", "--ndays", "1", "--", &log]);
+    let ran = env.run(&format!("process --ndays 1 -- {log}"));
     ran.fails(1, &["the table ignored the change"]);
     assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "NEW");
     // A row that is refused does not take the others' outcomes with it.
@@ -429,7 +402,7 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
          ALTER TABLE backlog ADD CONSTRAINT no CHECK (id <> 3 OR status <> 'SUCCESS') NOT VALID",
     );
     let handler = env.together(3);
-    let ran = env.run(&["process", "--ndays", "1", "--jobs", "4", "--", &handler]);
+    let ran = env.run(&format!("process --ndays 1 --jobs 4 -- {handler}"));
     ran.fails(1, &["record 3 is not tried", "no handler was started"]);
     let statuses = database.query("SELECT id, status FROM backlog WHERE id <> 3 ORDER BY 1");
     assert_eq!(statuses, "1|SUCCESS\n2|SUCCESS\n4|SUCCESS");
@@ -440,20 +413,10 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
     let Some((database, env)) = usual() else { return };
     database.sql("INSERT INTO backlog (id) VALUES (1), (2), (3)");
     let pausing = env.pausing();
-    let child = env.spawn(&[
-        "process",
-        "--ndays",
-        "1",
-        "--jobs",
-        "3",
-        "-v",
-        "--where",
-        "payload IS NULL",
-        "--",
-        "sh",
-        "-c",
-        &pausing.script,
-    ]);
+    let child = env.spawn(&format!(
+        "process --ndays 1 --jobs 3 -v --where 'payload IS NULL' -- {}",
+        sh(&pausing.script)
+    ));
     pausing.wait_for_begin();
     wait_until("all three run", || {
         database.query("SELECT count(*) FROM backlog WHERE status = 'ERROR'") == "3"
@@ -476,20 +439,20 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
 fn what_cannot_be_used_is_named() {
     let Some((database, env)) = usual() else { return };
     database.sql("CREATE VIEW v AS SELECT * FROM backlog; INSERT INTO backlog (id) VALUES (1)");
-    let says = |args: &[&str], says: &[&str]| {
-        env.run(&[&["list"], args].concat()).fails(1, says);
+    let says = |args: &str, says: &[&str]| {
+        env.run(&format!("list {args}")).fails(1, says);
     };
-    says(&["--table", "orders"], &["no table \"orders\"; tables here: backlog"]);
-    says(&["--table", "v"], &["v is a view"]);
-    says(&["--set", "id=nr"], &["table backlog has no column nr; it has id, status,"]);
+    says("--table orders", &["no table \"orders\"; tables here: backlog"]);
+    says("--table v", &["v is a view"]);
+    says("--set id=nr", &["table backlog has no column nr; it has id, status,"]);
     says(
-        &["--set", "date_inserted.column=payload"],
+        "--set date_inserted.column=payload",
         &["column payload of table backlog holds no date: it is jsonb"],
     );
     for condition in
         ["1) OR (1", "id = 7; DROP TABLE backlog", "nr = 7", "id = $1", "count(*) > 1", ""]
     {
-        let ran = env.run(&["restore", "--all", "--where", condition]);
+        let ran = env.run(&format!("restore --all --where {}", quoted(condition)));
         assert_eq!(ran.exit, Some(1), "{condition}: {ran:?}");
         assert!(ran.stderr.contains("condition"), "{condition}: {ran:?}");
     }
@@ -500,10 +463,11 @@ fn what_cannot_be_used_is_named() {
         ("id > 7 /* or", "is no condition: a quote or comment in it is not closed"),
         ("id", "is no condition in SQL: it must be type boolean, not type bigint"),
     ] {
-        let ran = env.run(&["restore", "--all", "--where", condition]).fails(1, &[says]);
+        let ran =
+            env.run(&format!("restore --all --where {}", quoted(condition))).fails(1, &[says]);
         assert!(!ran.stderr.contains("THEN") && !ran.stderr.contains("WHEN"), "{}", ran.stderr);
     }
-    env.run(&["restore", "--all", "--where", "id = 7 -- or so"]).success();
+    env.run("restore --all --where 'id = 7 -- or so'").success();
     let url = database.url();
     let nobody = url.replace("postgres@", "nobody%20here:sesame@");
     for (db, exit, words) in [
@@ -513,7 +477,7 @@ fn what_cannot_be_used_is_named() {
         ("postgres://u:sesame@localhost/db?sslmod=off".into(), 2, "sslmod"),
         ("postgres://u:sesame@local host:x/db".into(), 2, ""),
     ] {
-        let ran = env.run(&["status", "--db", &db]);
+        let ran = env.run(&format!("status --db {db}"));
         assert_eq!(ran.exit, Some(exit), "{db}: {ran:?}");
         assert!(ran.stderr.contains(words) && ran.stderr.lines().count() == 1, "{db}: {ran:?}");
         assert!(!ran.stderr.contains("sesame"), "{ran:?}");
@@ -525,13 +489,13 @@ fn no_password_leaves_the_program() {
     let Some((database, env)) = usual() else { return };
     let url = database.url().replace("postgres@", "postgres:sesame@");
     for args in [
-        &["status"][..],
-        &["check", "--", "/bin/true"],
-        &["crontab", "--progressive", "--", "/bin/true"],
-        &["process", "--ndays", "1", "-vv", "--", "/bin/true"],
-        &["list", "--table", "none"],
+        "status",
+        "check -- /bin/true",
+        "crontab --progressive -- /bin/true",
+        "process --ndays 1 -vv -- /bin/true",
+        "list --table none",
     ] {
-        let ran = env.run(&[&[args[0], "--db", &url], &args[1..]].concat());
+        let ran = env.run(&with_options(&format!("--db {url}"), args));
         assert!(!format!("{ran:?}").contains("sesame"), "{ran:?}");
     }
 }
@@ -543,12 +507,11 @@ fn shards_share_the_records_of_a_table() {
     let log = env.noting("exit 0");
     let mut all = Vec::new();
     for shard in ["1/3", "2/3", "3/3"] {
-        let args = ["process", "--ndays", "1", "--shard", shard, "--", &log];
-        env.run(&args).silent();
+        env.run(&format!("process --ndays 1 --shard {shard} -- {log}")).silent();
         let handled = env.handled();
         assert!(handled.len() > 15, "{shard}: {handled:?}");
         all.extend(handled);
-        let other = env.run(&["process", "--ndays", "1", "--shard", shard, "--dry-run"]);
+        let other = env.run(&format!("process --ndays 1 --shard {shard} --dry-run"));
         assert!(!other.stdout.contains("try "), "{other:?}");
     }
     assert_eq!(all.len(), 90);
@@ -566,12 +529,12 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
         "mysql://u:sesame@h/db",
         "host=h user=u password=sesame",
     ] {
-        let ran = env.run(&["status", "--db", db]);
+        let ran = env.run(&format!("status --db {db}"));
         assert!(!ran.stderr.contains("sesame"), "{ran:?}");
         ran.fails(2, &[" postgres://user@host:port/database\n"]);
     }
     // A directory may have that name.
-    env.run(&["status", "--db", "postgres/app.db"]).fails(1, &["no database at postgres/app.db"]);
+    env.run("status --db postgres/app.db").fails(1, &["no database at postgres/app.db"]);
 }
 
 #[test]
@@ -585,7 +548,7 @@ fn what_triggers_make_of_a_charge_is_no_change_by_the_application() {
          CREATE TRIGGER touch BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION touch()",
     );
     let log = env.noting("exit 0");
-    let process = ["process", "--ndays", "1", "--where", "touched < 'tomorrow'", "--", &log];
+    let process = format!(r#"process --ndays 1 --where "touched < 'tomorrow'" -- {log}"#);
     env.run(&process).silent();
     // The same after the update, where what the statement returns does not show it, and in the date.
     database.sql(
@@ -596,9 +559,8 @@ fn what_triggers_make_of_a_charge_is_no_change_by_the_application() {
          WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION touch_later()",
     );
     env.run(&process).silent();
-    let dated = ["process", "--ndays", "1", "--set", "date_inserted.column=touched", "--", &log];
     database.sql("UPDATE backlog SET status = 'NEW'");
-    env.run(&dated).silent();
+    env.run(&format!("process --ndays 1 --set date_inserted.column=touched -- {log}")).silent();
     assert_eq!(env.handled(), ["1", "1", "1"]);
     assert_eq!(database.query("SELECT status FROM backlog"), "SUCCESS");
 }
@@ -612,23 +574,12 @@ fn only_what_a_condition_names_is_guarded() {
     ) else {
         return;
     };
-    let psql = format!("n = n + 1, error = 7, {}", "\"Kind\" = 'x'");
-    let change = format!("UPDATE w SET {psql} WHERE id = ");
+    let change = format!("UPDATE w SET n = n + 1, error = 7, {} WHERE id = ", "\"Kind\" = 'x'");
     let script =
         env.script("change", "echo $BACKLOG_ID >>seen; while [ ! -e go ]; do sleep 0.01; done");
-    let args = [
-        "process",
-        "--table",
-        "w",
-        "--ndays",
-        "1",
-        "--jobs",
-        "2",
-        "--where",
-        "kind = 'error' and id > 0",
-        "--",
-        &script,
-    ];
+    let args = format!(
+        r#"process --table w --ndays 1 --jobs 2 --where "kind = 'error' and id > 0" -- {script}"#
+    );
     let pass = env.spawn(&args);
     let seen = env.path("seen");
     wait_until("both run", || {
@@ -650,8 +601,7 @@ fn no_name_of_a_table_is_one_of_ours() {
         )) else {
             return;
         };
-        let table = ["--table", name, "--ndays", "1", "--jobs", "3", "--", "/bin/true"];
-        env.run(&[&["process"], &table[..]].concat()).silent();
+        env.run(&format!("process --table {name} --ndays 1 --jobs 3 -- /bin/true")).silent();
         assert_eq!(database.query(&format!("SELECT DISTINCT status FROM \"{name}\"")), "SUCCESS");
     }
 }
@@ -661,7 +611,7 @@ fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
     let Some((database, env)) = usual() else { return };
     database.sql("INSERT INTO backlog (id) VALUES (1)");
     let pausing = env.pausing();
-    let pass = env.spawn(&["process", "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+    let pass = env.spawn(&format!("process --ndays 1 -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let mut application = database.client();
     application.batch_execute("BEGIN; SELECT FROM backlog WHERE id = 1 FOR UPDATE").unwrap();
@@ -689,26 +639,26 @@ fn check_names_missing_indexes_and_privileges() {
     ) else {
         return;
     };
-    let check = ["check", "--table", "orders", "--fibonacci", "--", "/bin/true"];
-    let found = env.run(&check).success().stdout;
+    let check = "check --table orders --fibonacci -- /bin/true";
+    let found = env.run(check).success().stdout;
     let statements: Vec<_> = found.lines().filter_map(|it| it.split_once("CREATE")).collect();
     assert_eq!(statements.len(), 2, "{found}");
     for (_, statement) in statements {
         database.sql(&format!("CREATE{statement}"));
     }
-    let found = env.run(&check).success().stdout;
+    let found = env.run(check).success().stdout;
     assert!(found.contains("ok       index "), "{found}");
     let url = database.url().replace("postgres@", "clerk@");
-    let checked = ran(&env.command(&check).env("BACKLOG_DB", &url).output().unwrap());
+    let checked = ran(&env.command(check).env("BACKLOG_DB", &url).output().unwrap());
     assert_eq!(checked.exit, Some(1), "{checked:?}");
     let says = "GRANT UPDATE (failures, last_failure) ON \"public\".\"orders\" is missing";
     assert!(checked.stdout.contains(says), "{checked:?}");
-    let process = ["process", "--table", "orders", "--fibonacci", "--", "/bin/true"];
-    let refused = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
+    let process = "process --table orders --fibonacci -- /bin/true";
+    let refused = ran(&env.command(process).env("BACKLOG_DB", &url).output().unwrap());
     refused.fails(1, &["permission denied for table orders; grant it to this user"]);
     database
         .sql("REVOKE SELECT ON orders FROM clerk; GRANT SELECT (id, status) ON orders TO clerk");
-    let checked = ran(&env.command(&check).env("BACKLOG_DB", &url).output().unwrap());
+    let checked = ran(&env.command(check).env("BACKLOG_DB", &url).output().unwrap());
     assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
     let missing = "date_inserted, failures, last_failure, note";
     for line in [
@@ -720,7 +670,7 @@ fn check_names_missing_indexes_and_privileges() {
     ] {
         assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
     }
-    let narrowed = [&check[..3], &["--where", "failures > 3", "--", "/bin/true"]].concat();
+    let narrowed = with_options("--where 'failures > 3'", check);
     let checked = ran(&env.command(&narrowed).env("BACKLOG_DB", &url).output().unwrap());
     assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
     for line in [
@@ -731,7 +681,7 @@ fn check_names_missing_indexes_and_privileges() {
     }
     database.sql("GRANT SELECT ON orders TO clerk");
     database.sql("GRANT UPDATE (failures, last_failure) ON orders TO clerk");
-    let worked = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
+    let worked = ran(&env.command(process).env("BACKLOG_DB", &url).output().unwrap());
     worked.silent();
     database.sql("DROP OWNED BY clerk; DROP ROLE clerk");
 }
@@ -745,17 +695,16 @@ fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
         return;
     };
     let missing = "no index finds pending records: the whole table is read for that";
-    let by_condition =
-        ["--set=status=false", "--set=on_success={done='x'}", "--where=done IS NULL"];
+    let by_condition = r#"--set=status=false "--set=on_success={done='x'}" '--where=done IS NULL'"#;
     for (index, options, is_fine) in [
-        ("(other, status, date_inserted, id)", &[][..], false),
-        ("(date_inserted, id) WHERE status IN ('NEW', 'ERROR')", &[], true),
-        ("(status, date_inserted, id)", &[], true),
-        ("(other, date_inserted, done)", &by_condition, false),
-        ("(date_inserted, id) WHERE done IS NULL", &by_condition, true),
+        ("(other, status, date_inserted, id)", "", false),
+        ("(date_inserted, id) WHERE status IN ('NEW', 'ERROR')", "", true),
+        ("(status, date_inserted, id)", "", true),
+        ("(other, date_inserted, done)", by_condition, false),
+        ("(date_inserted, id) WHERE done IS NULL", by_condition, true),
     ] {
         database.sql(&format!("CREATE INDEX i ON t {index}"));
-        let check = [&["check", "--table=t", "--ndays=1"], options, &["--", "/bin/true"]].concat();
+        let check = format!("check --table=t --ndays=1 {options} -- /bin/true");
         let found = env.run(&check).stdout;
         assert_eq!(found.contains(missing), !is_fine, "{index}: {found}");
         let statements = found.lines().filter_map(|it| it.split_once("CREATE"));
@@ -778,7 +727,7 @@ fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
     let file = "[defaults]\ntable = 't'\nndays = 9\n[queue.a]\nwhere = \"kind < 'c'\"\n\
                 [queue.b]\ntable = 'public.t'\nwhere = \"kind > 'a'\"\n";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
-    let check = || env.run(&["check", "--queue", "a", "--rehearse"]).stdout;
+    let check = || env.run("check --queue a --rehearse").stdout;
     let found = check();
     for line in [
         "error    queues      queue \"b\" has 1 pending record of this one as well, such as 2: give each",
@@ -815,7 +764,8 @@ fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
     ] {
         database.sql(&format!("ALTER TABLE t ADD CONSTRAINT c {index}"));
         let columns = format!("id=[\"{}\"]", ids.replace(',', "\",\""));
-        let found = env.run(&["check", "--table=t", "--set", &columns]).success().stdout;
+        let found =
+            env.run(&format!("check --table=t --set {}", quoted(&columns))).success().stdout;
         let is_missing = found.contains("no index finds a record by its id");
         assert_eq!(is_missing, !is_fine, "{index} for {ids}: {found}");
         database.sql("ALTER TABLE t DROP CONSTRAINT c");
@@ -827,7 +777,7 @@ fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
          CREATE INDEX ON one (id)",
     );
     let says = |says: bool| {
-        let found = env.run(&["check", "--table=parts"]).success().stdout;
+        let found = env.run("check --table=parts").success().stdout;
         assert_eq!(found.contains("no index finds a record by its id"), says, "{found}");
     };
     says(true);

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, signal, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, sh, signal, wait_until};
 
 #[test]
 fn records_are_handed_to_the_handler_and_settled() {
     let env = TestEnv::new();
     env.insert(4, MIDNIGHT);
     let handler = env.noting("[ $BACKLOG_ID != 2 ]");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|ERROR\n3|SUCCESS\n4|SUCCESS");
     assert_eq!(env.handled(), ["4", "3", "2", "1"]);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2"]);
 }
 
@@ -24,12 +24,11 @@ fn the_newest_go_first_unless_told_otherwise() {
     }
     let handler = env.noting("exit 1");
     for (order, expected) in [
-        (&[][..], ["1", "3", "2"]),
-        (&["--order", "newest"], ["1", "3", "2"]),
-        (&["--order", "oldest"], ["2", "3", "1"]),
+        ("", ["1", "3", "2"]),
+        ("--order newest", ["1", "3", "2"]),
+        ("--order oldest", ["2", "3", "1"]),
     ] {
-        let args = [&["process", "--ndays", "1"], order, &["--", &handler]].concat();
-        env.run_at(MIDNIGHT, &args).silent();
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 {order} -- {handler}")).silent();
         assert_eq!(env.handled(), expected, "{order:?}");
     }
 }
@@ -39,28 +38,26 @@ fn failures_are_counted_and_a_success_takes_its_attempt_back() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT);
     let row = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
-    for mode in [&["--fibonacci"][..], &["--ndays", "9"]] {
+    for mode in ["--fibonacci", "--ndays 9"] {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0, LAST_FAILURE = NULL, LAST_ERROR = NULL");
-        let fail = [&["process"], mode, &["--", "sh", "-c", "echo no route >&2; exit 1"]].concat();
+        let fail = format!("process {mode} -- sh -c 'echo no route >&2; exit 1'");
         env.run_at(MIDNIGHT, &fail).silent();
         assert_eq!(env.query(row), "ERROR|1|2026-11-21T00:00:00Z|no route");
         env.run_at(MIDNIGHT + 5 * MINUTE, &fail).silent();
         assert_eq!(env.query(row), "ERROR|2|2026-11-21T00:05:00Z|no route");
-        let succeed = [&["process"], mode, &["--", "true"]].concat();
-        env.run_at(MIDNIGHT + DAY, &succeed).silent();
+        env.run_at(MIDNIGHT + DAY, &format!("process {mode} -- true")).silent();
         assert_eq!(env.query(row), "SUCCESS|2|2026-11-21T00:05:00Z|no route");
     }
 }
 
 #[test]
 fn an_attempt_is_written_down_before_its_handler_runs() {
-    for mode in [&["--fibonacci"][..], &["--ndays", "1"]] {
+    for mode in ["--fibonacci", "--ndays 1"] {
         let env = TestEnv::new();
         env.insert_one(1, MIDNIGHT);
         let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
-        let handler = ["--", "sh", "-c", &pausing.script];
-        let child = env.spawn(&[&["process", "--now", &now], mode, &handler].concat());
+        let child = env.spawn(&format!("process --now {now} {mode} -- {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         let error = "attempt 1 began at 2026-11-21T00:00:00Z and has not reported back";
@@ -79,7 +76,7 @@ fn a_record_that_kills_the_processor_every_time_ends_archived() {
     env.insert_one(2, MIDNIGHT);
     // Record 2 kills the pass that tries it; record 1 stands behind it in the order.
     let handler = env.noting("[ $BACKLOG_ID = 2 ] && kill -9 $PPID; exit 0");
-    let args = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+    let args = format!("process --fibonacci --max-attempts 3 -- {handler}");
     let mut exits = Vec::new();
     for minute in 0..20 {
         exits.push(env.run_at(MIDNIGHT + minute * MINUTE, &args).exit);
@@ -97,29 +94,20 @@ fn a_record_that_kills_the_processor_every_time_ends_archived() {
 fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT);
-    let args = [
-        "process",
-        "--fibonacci",
-        "--max-attempts",
-        "2",
-        "--",
-        "sh",
-        "-c",
-        "echo $BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS >&2; exit 1",
-    ];
-    env.run_at(MIDNIGHT, &args).silent();
-    let ran = env.run_at(MIDNIGHT + MINUTE, &args);
+    let args = "process --fibonacci --max-attempts 2 -- sh \
+                -c 'echo $BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS >&2; exit 1'";
+    env.run_at(MIDNIGHT, args).silent();
+    let ran = env.run_at(MIDNIGHT + MINUTE, args);
     assert_eq!(ran.exit, Some(1));
     assert_eq!(
         ran.stderr,
         format!("backlog: record 1 failed after 2 attempts; archived: 2/2\n{}", env.back(1))
     );
     assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ARCHIVED|2|2/2");
-    env.run_at(MIDNIGHT + DAY, &args).silent();
+    env.run_at(MIDNIGHT + DAY, args).silent();
     // One attempt is one.
     env.insert_one(2, MIDNIGHT);
-    let args = ["process", "--fibonacci", "--max-attempts", "1", "--", "false"];
-    let ran = env.run_at(MIDNIGHT, &args).fails(1, &[]);
+    let ran = env.run_at(MIDNIGHT, "process --fibonacci --max-attempts 1 -- false").fails(1, &[]);
     assert_eq!(
         ran.stderr,
         format!(
@@ -132,14 +120,13 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
 #[test]
 fn an_attempt_limit_needs_a_column_to_count_in() {
     let env = TestEnv::minimal();
-    for args in [&["--ndays", "1", "--max-attempts", "3"][..], &["--fibonacci"]] {
-        let args = [&["process"], args, &["--", "true"]].concat();
+    for args in ["--ndays 1 --max-attempts 3", "--fibonacci"] {
         let add = "ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0;";
-        env.run(&args).fails(1, &["goes by ", "FAILURES", add]);
+        env.run(&format!("process {args} -- true")).fails(1, &["goes by ", "FAILURES", add]);
     }
     // The advice works.
     env.sql("ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0; ALTER TABLE \"BACKLOG\" ADD COLUMN LAST_FAILURE TEXT;");
-    env.run(&["process", "--fibonacci", "--", "true"]).silent();
+    env.run("process --fibonacci -- true").silent();
 }
 
 #[test]
@@ -148,17 +135,14 @@ fn waiting_records_do_not_count_against_the_limit() {
     env.insert(10, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 9, LAST_FAILURE = '2026-11-21T00:00:00Z' WHERE ID > 2");
     let handler = env.noting("exit 0");
-    env.run_at(
-        MIDNIGHT + MINUTE,
-        &["process", "--fibonacci", "--max-records", "2", "--", &handler],
-    )
-    .silent();
+    env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --max-records 2 -- {handler}"))
+        .silent();
     assert_eq!(env.handled(), ["2", "1"]);
 }
 
 #[test]
 fn a_block_of_failing_records_does_not_keep_a_healthy_one_from_being_tried() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let env = TestEnv::new();
         env.insert_one(1, MIDNIGHT - 60);
         for id in 2..=501 {
@@ -166,8 +150,7 @@ fn a_block_of_failing_records_does_not_keep_a_healthy_one_from_being_tried() {
         }
         env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = '2026-11-20T23:00:00Z'");
         let handler = env.script("handler", "[ $BACKLOG_ID = 1 ]");
-        let args =
-            [&["process"], mode, &["--max-records", "100", "--jobs", "2", "--", &handler]].concat();
+        let args = format!("process {mode} --max-records 100 --jobs 2 -- {handler}");
         // Not even time need pass between the passes.
         for _ in 0..6 {
             assert_ne!(env.count("SUCCESS"), 1);
@@ -185,15 +168,12 @@ fn new_records_go_before_failed_ones_where_a_limit_binds() {
     env.insert(6, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 2");
     let handler = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "3", "--", &handler])
-        .silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 3 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2", "1", "6"]);
     // The next pass goes on behind record 6, and comes round.
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "4", "--", &handler])
-        .silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 4 -- {handler}")).silent();
     assert_eq!(env.handled(), ["5", "4", "3", "2"]);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "4", "--", &handler])
-        .silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 4 -- {handler}")).silent();
     assert_eq!(env.handled(), ["1", "6", "5", "4"]);
 }
 
@@ -206,9 +186,7 @@ fn a_dry_run_says_what_and_why_and_touches_nothing() {
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = 4");
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (5, 'soon')");
     let before = std::fs::read(env.db()).unwrap();
-    let ran = env
-        .run_at(MIDNIGHT, &["process", "--ndays", "7", "--min-ndays", "1", "--dry-run"])
-        .success();
+    let ran = env.run_at(MIDNIGHT, "process --ndays 7 --min-ndays 1 --dry-run").success();
     assert_eq!(
         ran.stdout,
         "2           try      NEW, attempt 1\n\
@@ -220,12 +198,11 @@ fn a_dry_run_says_what_and_why_and_touches_nothing() {
     assert!(!env.path("test.db.backlog").exists());
     // What it says is what the pass then does.
     let handler = env.noting("exit 1");
-    let args =
-        ["process", "--fibonacci", "--max-records", "2", "--max-attempts", "9", "--", &handler];
+    let args = format!("process --fibonacci --max-records 2 --max-attempts 9 -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     env.handled();
-    let dry = [&args[..6], &["--dry-run"]].concat();
-    let ran = env.run_at(MIDNIGHT + MINUTE, &dry).success();
+    let dry = "process --fibonacci --max-records 2 --max-attempts 9 --dry-run";
+    let ran = env.run_at(MIDNIGHT + MINUTE, dry).success();
     let said: Vec<_> = ran
         .stdout
         .lines()
@@ -247,10 +224,10 @@ fn a_drain_goes_on_until_nothing_is_due() {
     let handler = env.noting(&format!(
         "[ $BACKLOG_ID -lt 4 ] && {program} add --db {db} --now @{MIDNIGHT} {{}} >/dev/null\n[ $BACKLOG_ID != 3 ]"
     ));
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--drain", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --drain -- {handler}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|ERROR\n4|SUCCESS");
     assert_eq!(env.handled(), ["1", "2", "3", "4"], "the failed one is tried once");
-    env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--drain", "--", &handler]).silent();
+    env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --drain -- {handler}")).silent();
     assert_eq!(env.handled(), ["3", "5"], "by Fibonacci it waits, and 5 is what it brings");
 }
 
@@ -258,9 +235,9 @@ fn a_drain_goes_on_until_nothing_is_due() {
 fn strict_makes_a_failed_record_an_exit_code() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--strict", "--", "false"]);
+    let ran = env.run_at(MIDNIGHT, "process --ndays 1 --strict -- false");
     assert_eq!((ran.exit, &*ran.stderr), (Some(1), ""));
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--strict", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 --strict -- true").silent();
 }
 
 #[test]
@@ -268,7 +245,7 @@ fn the_joblog_has_one_line_for_each_attempt() {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT);
     let script = "[ $BACKLOG_ID = 1 ] || { echo no >&2; exit 3; }";
-    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "sh", "-c", script];
+    let args = format!("process --ndays 1 --joblog joblog -- {}", sh(script));
     env.run_at(MIDNIGHT, &args).silent();
     env.run_at(MIDNIGHT, &args).silent();
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
@@ -324,9 +301,9 @@ fn the_joblog_has_one_line_for_each_attempt() {
 fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
     let env = TestEnv::new();
     env.insert_one(7, MIDNIGHT - 30);
-    let args = ["process", "--queue", "mails", "--fibonacci", "--every", "10m"];
+    let args = "process --queue mails --fibonacci --every 10m";
     let now = MIDNIGHT + 25 * MINUTE + 1;
-    env.run_at(now, &[&args[..], &["--joblog", "joblog", "--", "false"]].concat()).silent();
+    env.run_at(now, &format!("{args} --joblog joblog -- false")).silent();
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
     let line: serde_json::Value = serde_json::from_str(&log).unwrap();
     for (name, expected) in [
@@ -344,8 +321,7 @@ fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
 fn the_joblog_has_no_failures_where_the_table_counts_none() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
-    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "false"];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 --joblog joblog -- false").silent();
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
     assert!(log.contains("\"failures\":null"), "{log}");
 }
@@ -355,8 +331,7 @@ fn the_joblog_has_the_last_lines_of_standard_error() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     let script = "seq 30 >&2; printf '\\033[1m\\tbold\\n\\nend\\n' >&2; echo out; exit 1";
-    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "sh", "-c", script];
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --joblog joblog -- {}", sh(script))).silent();
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
     let line: serde_json::Value = serde_json::from_str(&log).unwrap();
     let last: String = (14..=30).map(|number| format!("{number}\n")).collect();
@@ -368,18 +343,8 @@ fn the_joblog_has_the_last_lines_of_standard_error() {
 fn the_log_says_what_happens_to_each_record() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let args = [
-        "process",
-        "--fibonacci",
-        "--max-attempts",
-        "5",
-        "-v",
-        "--",
-        "sh",
-        "-c",
-        "echo boom >&2; exit 1",
-    ];
-    let ran = env.run_at(MIDNIGHT, &args).success();
+    let args = "process --fibonacci --max-attempts 5 -v -- sh -c 'echo boom >&2; exit 1'";
+    let ran = env.run_at(MIDNIGHT, args).success();
     assert_eq!(
         ran.stderr,
         "backlog: info: processing record 1 (attempt 1/5)\n\
@@ -404,8 +369,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
         let pausing = env.pausing();
         let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
         let now = format!("@{MIDNIGHT}");
-        let child =
-            env.spawn(&["process", "--fibonacci", "-v", "--now", &now, "--", "sh", "-c", &script]);
+        let child = env.spawn(&format!("process --fibonacci -v --now {now} -- {}", sh(&script)));
         pausing.wait_for_begin();
         env.sql(change);
         pausing.let_go();
@@ -428,7 +392,7 @@ fn a_row_that_got_the_id_of_a_deleted_one_is_not_taken_for_it() {
     let pausing = env.pausing();
     let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
     let now = format!("@{MIDNIGHT}");
-    let child = env.spawn(&["process", "--ndays", "1", "--now", &now, "--", "sh", "-c", &script]);
+    let child = env.spawn(&format!("process --ndays 1 --now {now} -- {}", sh(&script)));
     pausing.wait_for_begin();
     env.sql("DELETE FROM BACKLOG WHERE ID = 2; INSERT INTO BACKLOG VALUES (2, 'NEW', '2026-11-21T00:00:00Z')");
     pausing.let_go();
@@ -463,10 +427,9 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         let script =
             format!("echo >>{began}; while [ ! -e {} ]; do sleep 0.01; done", go.display());
         let now = format!("@{MIDNIGHT}");
-        let args = ["process", "--fibonacci", "--now", &now, "--jobs", "20"];
         // JSON cannot hold all of them.
-        let args = [&args[..], &["--set", "payload=ID", "--"]].concat();
-        let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
+        let args = format!("process --fibonacci --now {now} --jobs 20 --set payload=ID --");
+        let child = env.spawn(&format!("{args} {}", sh(&script)));
         wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 20);
         // The first half changes, unless the column makes both the same; the rest stays.
         env.sql("CREATE TABLE BEFORE AS SELECT ID, DATE_INSERTED FROM BACKLOG");
@@ -495,9 +458,8 @@ fn a_pass_waits_for_a_lock_and_loses_no_outcome() {
         let locker = env.connection();
         let script = format!("touch {}; sleep 0.2", began.display());
         let now = format!("@{MIDNIGHT}");
-        let child = env.spawn(&[
-            "process", "--ndays", "1", "--now", &now, "--jobs", "3", "--", "sh", "-c", &script,
-        ]);
+        let child =
+            env.spawn(&format!("process --ndays 1 --now {now} --jobs 3 -- {}", sh(&script)));
         wait_until("a handler begins", exists(&began));
         locker.execute_batch("BEGIN IMMEDIATE").unwrap();
         // Longer than the handlers take: they end while the table is locked.
@@ -528,18 +490,18 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
     assert!(settled > 0 && settled < 200, "{settled} settled");
     assert_eq!(handled as i64, settled + 1, "only the last outcome could not be written");
     // With room again, the rest is done.
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 200);
 }
 
 #[test]
 fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
-    for mode in [&["--ndays", "7"][..], &["--policy", "list:0s"], &["--progressive"]] {
+    for mode in ["--ndays 7", "--policy list:0s", "--progressive"] {
         let env = TestEnv::new();
         env.insert(5, MIDNIGHT);
         let handler = env.noting("exit 1");
-        let limited = ["--max-records", "100", "--", &handler];
-        env.run_at(MIDNIGHT + 1, &[&["process"], mode, &limited].concat()).silent();
+        let limited = format!("--max-records 100 -- {handler}");
+        env.run_at(MIDNIGHT + 1, &format!("process {mode} {limited}")).silent();
         assert_eq!(env.handled().len(), 5, "{mode:?}");
     }
 }
@@ -551,7 +513,7 @@ fn a_signal_while_the_database_is_locked_begins_nothing() {
     let pausing = env.pausing();
     let handled = env.path("handled").display().to_string();
     let script = format!("{}; echo $BACKLOG_ID >>{handled}", pausing.script);
-    let args = ["process", "--ndays", "9999", "-v", "--jobs", "4", "--", "sh", "-c", &script];
+    let args = format!("process --ndays 9999 -v --jobs 4 -- {}", sh(&script));
     let mut child = env.spawn_logging(&args);
     pausing.wait_for_begin();
     let connection = env.connection();

@@ -27,16 +27,16 @@ fn counts(env: &TestEnv) -> [i64; 4] {
     ["NEW", "ERROR", "SUCCESS", "ARCHIVED"].map(|status| env.count(status))
 }
 
-const BY_INSERTION: [&str; 2] = ["--set", "finished_at=DATE_INSERTED"];
+const BY_INSERTION: &str = "--set finished_at=DATE_INSERTED";
 
 #[test]
 fn archived_records_go_by_their_last_failure_and_others_stay() {
     let env = env();
-    let prune = ["prune", "--older-than", "30d", "--status", "ARCHIVED"];
-    let counted = env.run_at(MIDNIGHT, &[&prune[..], &["-n"]].concat()).success();
+    let prune = "prune --older-than 30d --status ARCHIVED";
+    let counted = env.run_at(MIDNIGHT, &format!("{prune} -n")).success();
     assert_eq!(counted.stdout, "would delete 8 records\n");
     assert_eq!(counts(&env), [40; 4]);
-    let pruned = env.run_at(MIDNIGHT, &prune).success();
+    let pruned = env.run_at(MIDNIGHT, prune).success();
     assert_eq!(pruned.stdout, "deleted 8 ARCHIVED records\n");
     assert_eq!(counts(&env), [40, 40, 40, 32]);
     let oldest = "SELECT min(LAST_FAILURE) FROM BACKLOG WHERE STATUS = 'ARCHIVED'";
@@ -46,11 +46,11 @@ fn archived_records_go_by_their_last_failure_and_others_stay() {
 #[test]
 fn the_insertion_date_counts_where_the_queue_says_so_and_never_for_archived_records() {
     let env = env();
-    let prune = ["prune", "--older-than", "30d"];
-    env.run_at(MIDNIGHT, &prune)
+    let prune = "prune --older-than 30d";
+    env.run_at(MIDNIGHT, prune)
         .fails(2, &["no column says when SUCCESS records were finished", "finished_at"]);
     assert_eq!(counts(&env), [40; 4], "nothing is deleted before all is known");
-    let pruned = env.run_at(MIDNIGHT, &[&prune[..], &BY_INSERTION].concat()).success();
+    let pruned = env.run_at(MIDNIGHT, &format!("{prune} {BY_INSERTION}")).success();
     assert_eq!(pruned.stdout, "deleted 9 SUCCESS records\ndeleted 8 ARCHIVED records\n");
     assert_eq!(counts(&env), [40, 40, 31, 32]);
 }
@@ -58,13 +58,11 @@ fn the_insertion_date_counts_where_the_queue_says_so_and_never_for_archived_reco
 #[test]
 fn conditions_shards_and_other_queues_narrow_what_is_pruned() {
     let env = env();
-    let prune =
-        [&["prune", "--older-than", "1d", "--status", "SUCCESS"][..], &BY_INSERTION].concat();
-    let narrowed =
-        env.run_at(MIDNIGHT, &[&prune[..], &["--where", "ID <= 40", "--dry-run"]].concat());
+    let prune = format!("prune --older-than 1d --status SUCCESS {BY_INSERTION}");
+    let narrowed = env.run_at(MIDNIGHT, &format!("{prune} --where 'ID <= 40' --dry-run"));
     assert_eq!(narrowed.success().stdout, "would delete 8 records\n");
     let parts = ["1/2", "2/2"].map(|shard| {
-        let pruned = env.run_at(MIDNIGHT, &[&prune[..], &["--shard", shard]].concat()).success();
+        let pruned = env.run_at(MIDNIGHT, &format!("{prune} --shard {shard}")).success();
         let number: i64 = pruned.stdout.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(number > 5, "{pruned:?}");
         number
@@ -85,9 +83,9 @@ fn a_row_that_a_condition_archives_is_pruned_by_it() {
         finished_at = \"failed_at\"\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     let now = 1_795_132_800 + DAY + 60;
-    let prune = ["prune", "--older-than", "1d"];
-    env.run_at(now, &prune).fails(1, &["no value of a status column of outbox means SUCCESS"]);
-    let pruned = env.run_at(now, &[&prune[..], &["--status", "archived"]].concat()).success();
+    let prune = "prune --older-than 1d";
+    env.run_at(now, prune).fails(1, &["no value of a status column of outbox means SUCCESS"]);
+    let pruned = env.run_at(now, &format!("{prune} --status archived")).success();
     assert_eq!(pruned.stdout, "deleted 1 ARCHIVED record\n");
     assert_eq!(env.query("SELECT id FROM outbox"), "1\n2\n4");
 }
@@ -102,9 +100,9 @@ fn a_record_that_was_archived_just_now_is_not_old_by_a_stale_date() {
     let config = "[queue.default]\nndays = 9\nmax_attempts = 1\nexec = [\"false\"]\nfinished_at = \"fin\"\n\
                   on_success = { fin = \"{now}\" }\nprune_after = { SUCCESS = \"30d\", ARCHIVED = \"30d\" }\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
-    env.run_at(MIDNIGHT, &["process"]).fails(1, &["record 1 failed after 1 attempt; archived"]);
+    env.run_at(MIDNIGHT, "process").fails(1, &["record 1 failed after 1 attempt; archived"]);
     assert_eq!(env.statuses(), "1|ARCHIVED");
-    env.run_at(MIDNIGHT + 31 * DAY, &["process"]).silent();
+    env.run_at(MIDNIGHT + 31 * DAY, "process").silent();
     assert_eq!(env.statuses(), "");
 }
 
@@ -117,8 +115,8 @@ fn a_row_that_is_pending_is_not_archived_by_a_condition_that_it_also_meets() {
     let config = "[queue.default]\ntable = \"job\"\ndate_inserted = \"created\"\nwhere = \"attempts <> 6\"\n\
                   where_archived = \"attempts >= 5\"\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
-    let prune = ["prune", "--older-than", "30d", "--status", "ARCHIVED"];
-    assert_eq!(env.run_at(MIDNIGHT, &prune).success().stdout, "deleted 1 ARCHIVED record\n");
+    let prune = "prune --older-than 30d --status ARCHIVED";
+    assert_eq!(env.run_at(MIDNIGHT, prune).success().stdout, "deleted 1 ARCHIVED record\n");
     assert_eq!(env.query("SELECT id FROM job"), "4\n5");
 }
 
@@ -126,8 +124,7 @@ fn a_row_that_is_pending_is_not_archived_by_a_condition_that_it_also_meets() {
 fn records_without_a_date_are_named() {
     let env = env();
     env.sql("UPDATE BACKLOG SET LAST_FAILURE = NULL WHERE ID % 2 = 1");
-    let prune = ["prune", "--older-than", "10d", "--status", "ARCHIVED"];
-    let pruned = env.run_at(MIDNIGHT, &prune).success();
+    let pruned = env.run_at(MIDNIGHT, "prune --older-than 10d --status ARCHIVED").success();
     assert_eq!(pruned.stdout, "deleted 0 ARCHIVED records\n");
     assert_eq!(pruned.stderr, "no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n");
 }
@@ -138,7 +135,7 @@ fn each_part_of_a_queue_is_pruned_once_an_hour() {
     pruning(&env);
     env.sql("DELETE FROM BACKLOG WHERE STATUS IN ('NEW', 'ERROR')");
     for shard in ["1/2", "2/2"] {
-        env.run_at(MIDNIGHT, &["process", "--shard", shard]).silent();
+        env.run_at(MIDNIGHT, &format!("process --shard {shard}")).silent();
     }
     assert_eq!(counts(&env), [0, 0, 31, 40]);
 }
@@ -150,8 +147,7 @@ fn a_row_that_cannot_be_deleted_does_not_stop_the_others() {
         "CREATE TABLE invoice (id INTEGER PRIMARY KEY, record INTEGER REFERENCES BACKLOG);
          INSERT INTO invoice (record) SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED' AND ID > 150",
     );
-    let prune = ["prune", "--older-than", "10d", "--status", "ARCHIVED"];
-    let pruned = env.run_at(MIDNIGHT, &prune);
+    let pruned = env.run_at(MIDNIGHT, "prune --older-than 10d --status ARCHIVED");
     pruned
         .fails(1, &["2 records could not be deleted, such as 157: FOREIGN KEY constraint failed"]);
     assert_eq!(counts(&env), [40, 40, 40, 14]);
@@ -162,16 +158,8 @@ fn many_records_are_deleted_in_batches() {
     let env = TestEnv::new();
     env.insert(2_500, MIDNIGHT - 50 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
-    let prune = [
-        "prune",
-        "--older-than",
-        "30d",
-        "--status",
-        "SUCCESS",
-        "--set",
-        "finished_at=DATE_INSERTED",
-    ];
-    let none = env.run_at(MIDNIGHT, &[&prune[..], &["--max-runtime", "0s"]].concat());
+    let prune = "prune --older-than 30d --status SUCCESS --set finished_at=DATE_INSERTED";
+    let none = env.run_at(MIDNIGHT, &format!("{prune} --max-runtime 0s"));
     assert_eq!(none.stdout, "deleted 0 SUCCESS records\n");
     assert!(none.stderr.contains("stopped after --max-runtime"), "{none:?}");
     let line = format!(
@@ -180,7 +168,7 @@ fn many_records_are_deleted_in_batches() {
     let asked = env.at_terminal(100, &line, "n\n");
     assert!(asked.stdout.contains("delete 2500 records? [y/N]"), "{asked:?}");
     assert_eq!(env.count("SUCCESS"), 2_500);
-    assert_eq!(env.run_at(MIDNIGHT, &prune).success().stdout, "deleted 2500 SUCCESS records\n");
+    assert_eq!(env.run_at(MIDNIGHT, prune).success().stdout, "deleted 2500 SUCCESS records\n");
 }
 
 /// A queue whose passes prune.
@@ -195,18 +183,18 @@ fn a_pass_prunes_once_an_hour() {
     let env = env();
     pruning(&env);
     env.sql("DELETE FROM BACKLOG WHERE STATUS IN ('NEW', 'ERROR')");
-    env.run_at(MIDNIGHT, &["process"]).silent();
+    env.run_at(MIDNIGHT, "process").silent();
     assert_eq!(counts(&env), [0, 0, 31, 40]);
-    env.run_at(MIDNIGHT + HOUR - 1, &["process"]).silent();
+    env.run_at(MIDNIGHT + HOUR - 1, "process").silent();
     assert_eq!(env.count("SUCCESS"), 31);
-    env.run_at(MIDNIGHT + HOUR, &["process"]).silent();
+    env.run_at(MIDNIGHT + HOUR, "process").silent();
     assert_eq!(env.count("SUCCESS"), 30);
-    env.run_at(MIDNIGHT + DAY, &["pause"]).success();
-    env.run_at(MIDNIGHT + DAY, &["process"]).silent();
+    env.run_at(MIDNIGHT + DAY, "pause").success();
+    env.run_at(MIDNIGHT + DAY, "process").silent();
     assert_eq!(env.count("SUCCESS"), 30, "not during a pause");
-    env.run_at(MIDNIGHT + DAY, &["resume"]).success();
-    env.run_at(MIDNIGHT + DAY + HOUR, &["process"]).silent();
-    let again = env.run_at(MIDNIGHT + DAY, &["prune"]).success();
+    env.run_at(MIDNIGHT + DAY, "resume").success();
+    env.run_at(MIDNIGHT + DAY + HOUR, "process").silent();
+    let again = env.run_at(MIDNIGHT + DAY, "prune").success();
     assert_eq!(again.stdout, "deleted 0 SUCCESS records\ndeleted 0 ARCHIVED records\n");
 }
 
@@ -215,7 +203,7 @@ fn check_names_what_pruning_lacks_and_what_it_takes_along() {
     let env = env();
     pruning(&env);
     env.sql("CREATE TABLE item (record INTEGER REFERENCES BACKLOG ON DELETE CASCADE)");
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     for text in [
         "after 30d prune_after deletes SUCCESS rows of BACKLOG, and changes rows of other tables by ON DELETE \
          (item: CASCADE)",
@@ -226,7 +214,7 @@ fn check_names_what_pruning_lacks_and_what_it_takes_along() {
         assert!(checked.contains(text), "{text}\n{checked}");
     }
     env.sql("CREATE INDEX s ON BACKLOG (STATUS, DATE_INSERTED); CREATE INDEX a ON BACKLOG (STATUS, LAST_FAILURE)");
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     assert!(!checked.contains("by their end date"), "{checked}");
 }
 
@@ -235,14 +223,14 @@ fn ages_and_statuses_that_are_not_legal_are_refused() {
     let env = env();
     let config = "[queue.default]\nprune_after = { ERROR = \"30d\" }\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
-    env.run(&["prune"])
+    env.run("prune")
         .fails(2, &["prune_after", "ERROR: write { SUCCESS = \"30d\", ARCHIVED = \"1y\" }"]);
     fs::write(env.path("backlog.toml"), "[queue.default]\nprune_after = { success = 30 }\n")
         .unwrap();
-    env.run(&["prune"]).fails(2, &["success: not a duration: write 30days"]);
+    env.run("prune").fails(2, &["success: not a duration: write 30days"]);
     fs::remove_file(env.path("backlog.toml")).unwrap();
-    env.run(&["prune"]).fails(2, &["how old? use --older-than 30d"]);
-    env.run(&["prune", "--older-than", "1d", "--status", "ERROR"]).fails(2, &["SUCCESS, ARCHIVED"]);
+    env.run("prune").fails(2, &["how old? use --older-than 30d"]);
+    env.run("prune --older-than 1d --status ERROR").fails(2, &["SUCCESS, ARCHIVED"]);
     assert_eq!(counts(&env), [40; 4]);
 }
 
@@ -259,8 +247,8 @@ fn a_server_prunes_too_if_the_role_may_delete() {
            FROM generate_series(1, 4000) n",
     );
     let env = TestEnv::on(&database);
-    let prune = ["prune", "--table", "jobs", "--older-than", "30d", "--set", "finished_at=done_at"];
-    let prune = [&prune[..], &["--status", "SUCCESS"]].concat();
+    let prune = "prune --table jobs --older-than 30d --set finished_at=done_at";
+    let prune = format!("{prune} --status SUCCESS");
     let pruned = env.run_at(MIDNIGHT, &prune).success();
     assert_eq!(pruned.stdout, "deleted 1640 SUCCESS records\n");
     let left = "SELECT status, count(*) FROM jobs GROUP BY 1 ORDER BY 1";
@@ -268,10 +256,10 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     let config = "[queue.default]\ntable = \"jobs\"\nndays = 1\nexec = [\"true\"]\nfinished_at = \"done_at\"\n\
                   prune_after = { SUCCESS = \"20d\" }\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
-    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let checked = env.run_at(MIDNIGHT, "check").stdout;
     let index = "CREATE INDEX CONCURRENTLY \"jobs_success\" ON \"public\".\"jobs\" (\"status\", \"done_at\");";
     assert!(checked.contains(index), "{checked}");
-    env.run_at(MIDNIGHT, &["process"]).success();
+    env.run_at(MIDNIGHT, "process").success();
     assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");
 
     database.sql(
@@ -280,7 +268,7 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     );
     let keeper = TestEnv::on_as(&database, "keeper");
     fs::copy(env.path("backlog.toml"), keeper.path("backlog.toml")).unwrap();
-    let checked = keeper.run_at(MIDNIGHT, &["check"]).fails(1, &[]).stdout;
+    let checked = keeper.run_at(MIDNIGHT, "check").fails(1, &[]).stdout;
     assert!(checked.contains("error    prune") && checked.contains("DELETE"), "{checked}");
     keeper.run_at(MIDNIGHT, &prune).fails(1, &["permission denied"]);
     assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");

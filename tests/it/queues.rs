@@ -28,34 +28,34 @@ pub const MAILS: &str = "[queue.mails]\ntable = 'mails'\nexec = ['/bin/true']\n"
 const GONE: &str = "[queue.gone]\ntable = 'gone'\n";
 
 /// Without a database in the environment, which would choose another table.
-pub fn run(env: &TestEnv, args: &[&str]) -> Ran {
+pub fn run(env: &TestEnv, args: &str) -> Ran {
     let now = format!("@{MIDNIGHT}");
-    let mut command: Command = env.command(&[args, &["--now", &now]].concat());
+    let mut command: Command = env.command(&format!("{args} --now {now}"));
     ran(&command.env_remove("BACKLOG_DB").output().unwrap())
 }
 
 #[test]
 fn the_only_queue_of_the_file_needs_no_name() {
     let env = env(ORDERS);
-    run(&env, &["init"]).fails(2, &["init creates only the table BACKLOG"]);
-    let status = run(&env, &["status"]).success().stdout;
+    run(&env, "init").fails(2, &["init creates only the table BACKLOG"]);
+    let status = run(&env, "status").success().stdout;
     assert!(status.starts_with("orders in "), "{status}");
-    run(&env, &["process"]).silent();
+    run(&env, "process").silent();
     assert_eq!(env.query("SELECT DISTINCT STATUS, LAST_ERROR FROM orders"), "ERROR|HTTP 503");
-    assert_eq!(run(&env, &["retry", "--all"]).success().stdout, "made due 3 records\n");
-    let printed = run(&env, &["crontab"]).success().stdout;
+    assert_eq!(run(&env, "retry --all").success().stdout, "made due 3 records\n");
+    let printed = run(&env, "crontab").success().stdout;
     assert!(printed.ends_with("backlog.toml --queue orders\n"), "{printed}");
     // Another table is not of that queue.
-    let other = run(&env, &["status", "--table", "mails"]).success().stdout;
+    let other = run(&env, "status --table mails").success().stdout;
     assert!(other.starts_with("mails in "), "{other}");
-    let other = run(&env, &["list", "--table", "mails", "--json"]).success().stdout;
+    let other = run(&env, "list --table mails --json").success().stdout;
     assert_eq!(other.lines().count(), 1, "{other}");
 }
 
 #[test]
 fn status_shows_all_queues_in_one_table() {
     let env = env(&[ORDERS, MAILS].concat());
-    run(&env, &["process", "--all-queues"]).silent();
+    run(&env, "process --all-queues").silent();
     let expected = "\
 QUEUE       PENDING    0-1d    1-7d   7-30d   older     DUE  FAILED  ARCHIVED  IN 24H  DUE FOR  SNOOZED  LAST PASS
 orders            3       2       1       0       0       3       3         0       0        -        0  now: 3 failed
@@ -64,15 +64,15 @@ mails             0       0       0       0       0       0       0         0   
 QUEUE       GROUP     RECORDS  SINCE                 UNTIL                 IDS           LAST ERROR
 orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3         HTTP 503
 ";
-    for args in [&["status"][..], &["status", "--all-queues"]] {
+    for args in ["status", "status --all-queues"] {
         assert_eq!(run(&env, args).success().stdout, expected);
     }
-    let json = run(&env, &["status", "--json"]).success().stdout;
+    let json = run(&env, "status --json").success().stdout;
     let lines: Vec<Value> = json.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert_eq!((&lines[0]["queue"], &lines[0]["failed"]), (&"orders".into(), &3.into()));
     assert_eq!((&lines[1]["queue"], &lines[1]["failed"]), (&"mails".into(), &0.into()));
     // One of them as ever.
-    let one = run(&env, &["status", "--queue", "mails"]).success().stdout;
+    let one = run(&env, "status --queue mails").success().stdout;
     assert!(one.starts_with("mails in "), "{one}");
 }
 
@@ -80,28 +80,28 @@ orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3
 fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
     let give_up = "[queue.orders]\ntable = 'orders'\ngive_up_on = [65]\nexec = ['/bin/sh', '-c', 'exit 65']\n";
     let env = env(&[give_up, MAILS].concat());
-    run(&env, &["process", "--queue", "orders"]).fails(1, &["record 3 "]);
+    run(&env, "process --queue orders").fails(1, &["record 3 "]);
     let overview = |now: i64| {
         let now = format!("@{now}");
-        let mut status = env.command(&["status", "--now", &now]);
+        let mut status = env.command(&format!("status --now {now}"));
         ran(&status.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
     };
     assert!(overview(MIDNIGHT).contains("         3       3        -        0  now: 3 archived\n"));
-    run(&env, &["process", "--queue", "orders"]).silent();
+    run(&env, "process --queue orders").silent();
     let shown = overview(MIDNIGHT + HOUR);
     assert!(shown.contains("  1 h ago: 3 archived in 24 h\n"), "{shown}");
     let next_day = overview(MIDNIGHT + DAY + 1);
     assert!(next_day.contains("         3       0        -        0  1 d ago: ok\n"), "{next_day}");
-    let one = run(&env, &["status", "--queue", "orders"]).success().stdout;
+    let one = run(&env, "status --queue orders").success().stdout;
     assert!(
         one.contains("\narchived 24h    3 (`backlog failures --queue orders` says why)\n"),
         "{one}"
     );
-    let ran = run(&env, &["status", "--all-queues", "--fail-if", "due>0"]);
+    let ran = run(&env, "status --all-queues --fail-if due>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: queue mails: due 1 (>0)\n"));
-    let ran = run(&env, &["status", "--queue", "orders", "--fail-if", "due>0"]);
+    let ran = run(&env, "status --queue orders --fail-if due>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(0), "OK: due 0; 3 archived in 24 h\n"));
-    let json = run(&env, &["status", "--queue", "orders", "--json"]).success().stdout;
+    let json = run(&env, "status --queue orders --json").success().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["archived"], &json["archived_24h"]), (&3.into(), &3.into()));
 }
@@ -111,16 +111,15 @@ fn a_printed_command_chooses_its_queue() {
     let env = env(&[ORDERS, MAILS].concat());
     env.sql("UPDATE orders SET STATUS = 'ARCHIVED' WHERE ID = 1");
     let back = "backlog restore --queue orders 1";
-    let explained = run(&env, &["explain", "1", "--queue", "orders"]).success().stdout;
+    let explained = run(&env, "explain 1 --queue orders").success().stdout;
     assert!(explained.ends_with(&format!("\n  way back    {back}\n")), "{explained}");
     let why = format!("1: is ARCHIVED; `{back}` makes it NEW");
-    run(&env, &["process", "1", "--queue", "orders"]).fails(1, &[&why]);
-    let named = run(&env, &["explain", "1", "--db", "test.db", "--table", "orders"]).success();
-    let back = "backlog restore --db test.db --table orders 1\n";
-    assert!(named.stdout.ends_with(back), "{named:?}");
+    run(&env, "process 1 --queue orders").fails(1, &[&why]);
+    let named = run(&env, "explain 1 --db test.db --table orders").success();
+    assert!(named.stdout.ends_with("backlog restore --db test.db --table orders 1\n"), "{named:?}");
     std::fs::rename(env.path("backlog.toml"), env.path("my queues.toml")).unwrap();
-    let config = ["--config", "my queues.toml", "--queue", "orders"];
-    let explained = run(&env, &[&["explain", "1"], &config[..]].concat()).success().stdout;
+    let config = "--config 'my queues.toml' --queue orders";
+    let explained = run(&env, &format!("explain 1 {config}")).success().stdout;
     let config = format!("--config '{}' --queue orders", env.path("my queues.toml").display());
     assert!(explained.contains(&format!("backlog restore {config} 1\n")), "{explained}");
 }
@@ -130,20 +129,20 @@ fn the_name_of_a_queue_is_no_database() {
     let env = env(&[ORDERS, MAILS].concat());
     for command in ["status", "list", "failures"] {
         let says = "orders is a queue, not a database: use --queue orders\n";
-        run(&env, &[command, "orders"]).fails(2, &[says]);
+        run(&env, &format!("{command} orders")).fails(2, &[says]);
     }
 }
 
 #[test]
 fn a_queue_that_cannot_be_looked_at_hides_no_other() {
     let env = env(&[GONE, MAILS].concat());
-    let shown = run(&env, &["status"]);
+    let shown = run(&env, "status");
     assert_eq!(shown.exit, Some(1), "{shown:?}");
     let lines: Vec<_> = shown.stdout.lines().collect();
     assert!(lines[1].starts_with("gone ") && lines[1].contains("gone"), "{shown:?}");
     assert!(lines[1].contains("no table"), "{shown:?}");
     assert!(lines[2].starts_with("mails             1 "), "{shown:?}");
-    let json = run(&env, &["status", "--json"]).stdout;
+    let json = run(&env, "status --json").stdout;
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(first["queue"], "gone");
     assert!(first["error"].as_str().unwrap().contains("no table"), "{first}");
@@ -152,27 +151,26 @@ fn a_queue_that_cannot_be_looked_at_hides_no_other() {
 #[test]
 fn what_looks_at_one_queue_looks_at_all() {
     let env = env(&[ORDERS, MAILS].concat());
-    run(&env, &["process", "--all-queues"]).silent();
-    let failures = run(&env, &["failures", "--all-queues"]).success().stdout;
+    run(&env, "process --all-queues").silent();
+    let failures = run(&env, "failures --all-queues").success().stdout;
     assert!(failures.starts_with("queue orders:\nGROUP "), "{failures}");
     assert!(failures.ends_with("HTTP 503\nqueue mails:\nnothing has failed\n"), "{failures}");
-    let failures = run(&env, &["failures", "--all-queues", "--json"]).success().stdout;
+    let failures = run(&env, "failures --all-queues --json").success().stdout;
     assert!(failures.starts_with("{\"queue\":\"orders\",\"group\":\"d7a839de\","), "{failures}");
-    let checked = run(&env, &["check", "--all-queues"]).stdout;
+    let checked = run(&env, "check --all-queues").stdout;
     for queue in ["orders", "mails"] {
-        let found = format!("queue {queue}:\nok       config      ");
-        assert!(checked.contains(&found), "{checked}");
+        assert!(checked.contains(&format!("queue {queue}:\nok       config      ")), "{checked}");
     }
-    let checked = run(&env, &["check", "--all-queues", "--json"]).stdout;
+    let checked = run(&env, "check --all-queues --json").stdout;
     assert_eq!(checked.lines().count(), 2, "{checked}");
-    let lines = run(&env, &["crontab", "--all-queues", "--progressive"]).success().stdout;
+    let lines = run(&env, "crontab --all-queues --progressive").success().stdout;
     let lines: Vec<_> = lines.lines().collect();
     assert_eq!(lines.iter().filter(|line| line.starts_with("PATH=")).count(), 1, "{lines:?}");
     for queue in ["orders", "mails"] {
         let of_queue = |line: &&&str| line.ends_with(&format!("--queue {queue} --progressive"));
         assert_eq!(lines.iter().filter(of_queue).count(), 1, "{lines:?}");
     }
-    run(&env, &["failures"])
+    run(&env, "failures")
         .fails(2, &["no queue chosen: ", "describes orders, mails; use --queue or --all-queues"]);
 }
 
@@ -188,10 +186,10 @@ fn a_queue_that_does_not_count_is_told_where_something_is_missing() {
         "--db names another table, so no queue of ",
         "use --queue to name one",
     ];
-    env.run(&["process", "--db", &db]).fails(2, &says);
-    env.run(&["process", "--db", &db, "--queue", "mails"]).silent();
+    env.run(&format!("process --db {db}")).fails(2, &says);
+    env.run(&format!("process --db {db} --queue mails")).silent();
     std::fs::remove_file(env.path("backlog.toml")).unwrap();
-    let ran = env.run(&["process", "--db", &db]).fails(2, &["no handler"]);
+    let ran = env.run(&format!("process --db {db}")).fails(2, &["no handler"]);
     assert!(!ran.stderr.contains("names another table"), "{}", ran.stderr);
 }
 
@@ -201,7 +199,7 @@ fn a_dry_run_says_that_no_status_is_mapped() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 'open', '2026-11-20'), (2, 'shut', '2026-11-20')",
     );
-    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "7", "--dry-run"]);
+    let ran = env.run_at(MIDNIGHT, "process --ndays 7 --dry-run");
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
     assert!(ran.stderr.contains("nothing is pending: all 2 rows of table BACKLOG"), "{ran:?}");
     assert!(ran.stderr.contains("'open', 'shut'"), "{ran:?}");
@@ -210,8 +208,8 @@ fn a_dry_run_says_that_no_status_is_mapped() {
 #[test]
 fn the_passes_of_several_queues_are_those_of_one_that_is_named() {
     let env = env(&format!("{ORDERS}{MAILS}"));
-    run(&env, &["status", "--passes", "3"]).fails(2, &["no queue chosen", "--queue"]);
-    run(&env, &["status", "--passes", "3", "--queue", "mails"]).success();
+    run(&env, "status --passes 3").fails(2, &["no queue chosen", "--queue"]);
+    run(&env, "status --passes 3 --queue mails").success();
 }
 
 /// Each pass gives back what it had open before the next one begins.
@@ -232,9 +230,8 @@ fn many_queues_need_no_more_descriptors_than_one() {
     }
     env.sql(&format!("BEGIN; {tables} COMMIT"));
     std::fs::write(env.path("backlog.toml"), queues).unwrap();
-    let args =
-        ["process", "--all-queues", "--on-archive", "true", "--now", &format!("@{MIDNIGHT}")];
-    limited(&env, "--nofile=64", &[&args[..], &["--", "true"]].concat()).silent();
+    let args = format!("process --all-queues --on-archive true --now @{MIDNIGHT}");
+    limited(&env, "--nofile=64", &format!("{args} -- true")).silent();
     let done = (0..COUNT).filter(|number| {
         env.query(&format!("SELECT count(*) FROM t{number} WHERE STATUS = 'SUCCESS'")) == "1"
     });

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, sh, with_options};
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Functions that write where they may. `break_out` tries each way out of a transaction that only
@@ -50,31 +50,29 @@ fn a_condition_that_would_write_to_a_file_cannot_in_a_command_that_only_reads() 
     let merges = "(SELECT optimize(words) FROM words LIMIT 1) IS NOT NULL";
     let segments = "SELECT count(*) FROM words_segdir";
     for args in READING {
-        let (subcommand, rest) = args.split_first().unwrap();
-        let ran = env.run_at(MIDNIGHT, &[&[*subcommand, "--where", merges], rest].concat());
+        let ran = env.run_at(MIDNIGHT, &with_options(&format!("--where {}", quoted(merges)), args));
         assert_eq!(env.query(segments), "3", "{args:?}: {ran:?}");
     }
-    let process = ["process", "--ndays", "1", "--where", merges, "--", "true"];
-    env.run_at(MIDNIGHT, &process);
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --where {} -- true", quoted(merges)));
     assert_eq!(env.query(segments), "1");
 }
 
 /// Commands that only read.
-const READING: [&[&str]; 9] = [
-    &["status", "--fibonacci"],
-    &["list", "--due", "--fibonacci"],
-    &["list", "--json"],
-    &["explain", "1", "x", "2", "--fibonacci"],
-    &["check", "--fibonacci", "--", "/bin/true"],
-    &["process", "--fibonacci", "--dry-run"],
-    &["process", "--progressive", "--dry-run", "--max-records", "1"],
-    &["simulate", "--from-table", "--fibonacci", "--for", "1d"],
-    &["archive", "1", "2", "--dry-run"],
+const READING: [&str; 9] = [
+    "status --fibonacci",
+    "list --due --fibonacci",
+    "list --json",
+    "explain 1 x 2 --fibonacci",
+    "check --fibonacci -- /bin/true",
+    "process --fibonacci --dry-run",
+    "process --progressive --dry-run --max-records 1",
+    "simulate --from-table --fibonacci --for 1d",
+    "archive 1 2 --dry-run",
 ];
 
 fn table(database: &Database) -> TestEnv {
     let env = TestEnv::on(database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql(FUNCTIONS);
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, status, failures, last_failure) VALUES
@@ -85,13 +83,10 @@ fn table(database: &Database) -> TestEnv {
 }
 
 /// Runs at midnight, against this database.
-fn run(env: &TestEnv, database: &Database, args: &[&str], condition: Option<&str>) -> Ran {
-    let now = format!("@{MIDNIGHT}");
-    let (subcommand, rest) = args.split_first().unwrap();
-    let condition = condition.into_iter().flat_map(|it| ["--where", it]);
-    let mut args: Vec<_> = [*subcommand, "--now", &now].into_iter().chain(condition).collect();
-    args.extend(rest);
-    ran(&env.command(&args).env("BACKLOG_DB", database.url()).output().unwrap())
+fn run(env: &TestEnv, database: &Database, args: &str, condition: Option<&str>) -> Ran {
+    let condition = condition.map(|condition| format!("--where {}", quoted(condition)));
+    let args = with_options(&condition.unwrap_or_default(), args);
+    ran(&env.command_at(MIDNIGHT, &args).env("BACKLOG_DB", database.url()).output().unwrap())
 }
 
 /// Nothing was written, and no record is other than it was.
@@ -116,12 +111,12 @@ fn a_condition_that_would_write_cannot_in_a_command_that_only_reads() {
                 let ran = run(&env, database, args, Some(condition));
                 let by = format!("{args:?} where {condition}: {ran:?}");
                 // One of the ids of `explain` is none.
-                let exit = if args[0] == "explain" { 1 } else { 0 };
+                let exit = if args.starts_with("explain") { 1 } else { 0 };
                 assert_eq!((ran.exit, &*ran.stderr), (Some(exit), ""), "{by}");
                 is_untouched(&direct, &by);
             }
         }
-        let spoilt = run(&env, database, &["list"], Some("spoil('list')"));
+        let spoilt = run(&env, database, "list", Some("spoil('list')"));
         spoilt.fails(
             1,
             &[
@@ -138,7 +133,7 @@ fn a_condition_that_would_write_cannot_in_a_command_that_only_reads() {
         is_untouched(&direct, &format!("{args:?}: {by:?}"));
     }
     // What works the table off may write, whatever it calls.
-    let pass = run(&env, &direct, &["process", "--fibonacci", "--", "/bin/true"], None);
+    let pass = run(&env, &direct, "process --fibonacci -- /bin/true", None);
     assert_ne!(direct.query("SELECT count(*) FROM spoils"), "0", "{pass:?}");
 }
 
@@ -151,9 +146,9 @@ fn a_command_that_only_reads_leaves_the_sessions_of_a_pooler_as_they_were() {
     let pooled = pool.database(&direct);
     let sessions = "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity \
                     WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    run(&env, &pooled, &["status"], None).success();
+    run(&env, &pooled, "status", None).success();
     let before = direct.query(sessions);
-    for args in [&["list"][..], &["status"], &["explain", "1", "--fibonacci"]] {
+    for args in ["list", "status", "explain 1 --fibonacci"] {
         run(&env, &pooled, args, Some("set_config('work_mem', '1MB', false) = '1MB'")).success();
     }
     assert_eq!(direct.query(sessions), before);
@@ -168,10 +163,10 @@ fn a_dry_run_by_hand_sees_what_a_pass_has_in_hand() {
     let env = table(&database);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--jobs", "2", "--"];
-    let pass = env.spawn(&[&args[..], &["sh", "-c", &pausing.script]].concat());
+    let args = format!("process --now {now} --ndays 1 --jobs 2 --");
+    let pass = env.spawn(&format!("{args} {}", sh(&pausing.script)));
     pausing.wait_for_begin();
-    let archive = run(&env, &database, &["archive", "1", "2", "--dry-run"], None);
+    let archive = run(&env, &database, "archive 1 2 --dry-run", None);
     assert!(archive.stdout.contains("a pass is handling it"), "{archive:?}");
     pausing.let_go();
     ran(&pass.wait_with_output().unwrap()).silent();

@@ -194,8 +194,7 @@ impl Reader {
 
     /// How many are pending.
     fn pending(&self) -> usize {
-        let sql = "SELECT count(*) FROM orders WHERE status IN ('NEW', 'ERROR')";
-        self.query(sql).parse().unwrap()
+        self.query("SELECT count(*) FROM orders WHERE status IN ('NEW', 'ERROR')").parse().unwrap()
     }
 
     fn log(&self) -> Vec<String> {
@@ -519,8 +518,7 @@ fn a_backfill_goes_on_where_it_was_killed_and_keeps_its_rate() {
         log.dedup();
         assert_eq!(log.len(), 60);
         assert!(runs <= 60 + 4, "{runs}");
-        let others = "SELECT count(*) FROM addresses WHERE located_at IS NULL";
-        assert_eq!(reader.query(others), "10");
+        assert_eq!(reader.query("SELECT count(*) FROM addresses WHERE located_at IS NULL"), "10");
     }
 }
 
@@ -605,8 +603,7 @@ fn a_table_of_laravel_is_worked_off() {
         assert_eq!(log, ["/srv/app/artisan webhook:send 1", "/srv/app/artisan webhook:send 2"]);
         let rows = "SELECT id, status, attempts, error, available_at > CURRENT_TIMESTAMP FROM webhook_calls ORDER BY id";
         let is_later = if reader.database.is_some() { "t" } else { "1" };
-        let expected = format!("1|sent|0||\n2|failed|1|HTTP 503|{is_later}");
-        assert_eq!(reader.query(rows), expected);
+        assert_eq!(reader.query(rows), format!("1|sent|0||\n2|failed|1|HTTP 503|{is_later}"));
     }
 }
 
@@ -757,8 +754,7 @@ fn mail_is_sent_by_smtp() {
             reader.sh(&add.replace("ann@", &format!("{name}@"))).success();
         }
         reader.sh("backlog process").fails(1, &["record 2", "550 no such user"]);
-        let rows = "SELECT id, status, failures, last_error FROM backlog ORDER BY id";
-        let rows = reader.query(rows);
+        let rows = reader.query("SELECT id, status, failures, last_error FROM backlog ORDER BY id");
         assert!(
             rows.starts_with("1|SUCCESS|0|\n2|ARCHIVED|1|550 no such user\n3|ERROR|0|"),
             "{rows}"

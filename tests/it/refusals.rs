@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, wait_until};
+use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, sh, wait_until};
 
 /// Tables that refuse the success of record 3 and accept the others: columns and
 /// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
@@ -73,8 +73,7 @@ fn starts_no_handler_in_vain(env: &TestEnv, mapping: &str, about: &str) {
     fs::write(env.path("backlog.toml"), file).unwrap();
     let handler = env.noting("exit 0");
     for jobs in ["3", "1"] {
-        let args = ["process", "--jobs", jobs, "--", &handler];
-        let ran = env.run_at(MIDNIGHT, &args);
+        let ran = env.run_at(MIDNIGHT, &format!("process --jobs {jobs} -- {handler}"));
         assert_eq!(ran.exit, Some(1), "{about}: {ran:?}");
         assert!(ran.stderr.contains("record 3 is not tried"), "{about}: {ran:?}");
         assert!(ran.stderr.contains("no handler was started"), "{about}: {ran:?}");
@@ -150,11 +149,11 @@ fn a_record_is_rehearsed_without_what_others_would_change() {
     let family = "CREATE TABLE job (id INT PRIMARY KEY, status VARCHAR(9) DEFAULT 'NEW',
         at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z', parent INT REFERENCES job (id));
         INSERT INTO job (id, parent) VALUES (1, NULL), (2, 1), (3, NULL)";
-    let args = ["--table", "job", "--set", "date_inserted=at", "--set", "on_success=delete"];
+    let args = "--table job --set date_inserted=at --set on_success=delete";
     let holds = |env: &TestEnv, says: &str| {
         let handler = env.noting("[ $BACKLOG_ID != 2 ]");
-        let pass = [&["process", "--ndays", "9", "--jobs", "3"], &args[..], &["--", &handler]];
-        env.run_at(MIDNIGHT, &pass.concat()).fails(1, &["record 1 is not tried", says]);
+        let pass = format!("process --ndays 9 --jobs 3 {args} -- {handler}");
+        env.run_at(MIDNIGHT, &pass).fails(1, &["record 1 is not tried", says]);
         let mut handled = env.handled();
         handled.sort();
         assert_eq!(handled, ["2", "3"]);
@@ -182,9 +181,9 @@ fn a_deferred_constraint_that_holds_at_the_end_refuses_nothing() {
            RETURN new; END $$;
          CREATE TRIGGER note AFTER UPDATE ON job FOR EACH ROW EXECUTE FUNCTION note()",
     );
-    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let args = "process --table job --set date_inserted=at --ndays 9";
     let env = TestEnv::on(&database);
-    env.run_at(MIDNIGHT, &[&args[..], &["--jobs", "2", "--", "true"]].concat()).silent();
+    env.run_at(MIDNIGHT, &format!("{args} --jobs 2 -- true")).silent();
     assert_eq!(database.query("SELECT DISTINCT status FROM job"), "SUCCESS");
 }
 
@@ -200,7 +199,7 @@ fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
         database.query(sql).parse::<u64>().unwrap()
     };
     let before = rolled_back(&database);
-    TestEnv::on(&database).run(&["process", "--fibonacci", "--", "true"]).silent();
+    TestEnv::on(&database).run("process --fibonacci -- true").silent();
     assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
     let after = rolled_back(&database);
     assert!((1..15).contains(&(after - before)), "{before} to {after}");
@@ -219,9 +218,10 @@ fn a_deferred_foreign_key_is_found_by_the_rehearsal() {
     fs::write(env.path("backlog.toml"), file).unwrap();
     let handler = env.noting("exit 0");
     let says = "FOREIGN KEY constraint failed";
-    env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &["record 7 is not tried", says]);
+    env.run_at(MIDNIGHT, &format!("process -- {handler}"))
+        .fails(1, &["record 7 is not tried", says]);
     assert_eq!(env.handled(), [""; 0]);
-    let checked = env.run_at(MIDNIGHT, &["check", "--rehearse"]);
+    let checked = env.run_at(MIDNIGHT, "check --rehearse");
     assert!(checked.stdout.contains("record 7 (NEW) would not be tried"), "{checked:?}");
     assert!(checked.stdout.contains(says), "{checked:?}");
     assert_eq!(env.query("SELECT id, status FROM job"), "7|NEW");
@@ -237,7 +237,7 @@ fn a_conflict_clause_of_the_table_deletes_no_other_record() {
              (2, 'NEW', '2026-11-20T23:00:00Z', 'a'), (3, 'ERROR', '2026-11-20T23:00:00Z', 'a'), \
              (4, 'NEW', '2026-11-20T23:00:00Z', 'b')"
         ));
-        let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]);
+        let ran = env.run_at(MIDNIGHT, "process --ndays 1 -- false");
         let says = "UNIQUE constraint failed: BACKLOG.k, BACKLOG.STATUS";
         ran.fails(1, &["record 2 is not tried", says]);
         assert_eq!(env.statuses(), "2|NEW\n3|ERROR\n4|ERROR", "{clause}");
@@ -254,7 +254,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
     );
     // The id is not written, and the clauses of triggers are as the trigger has them.
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
     // Nor does one of NOT NULL delete anything.
     let null = "note TEXT NOT NULL ON CONFLICT REPLACE DEFAULT ''";
     env.sql(&format!(
@@ -263,9 +263,8 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
     ));
     for trigger in ["", "CREATE TRIGGER noted AFTER UPDATE ON noted BEGIN SELECT 1; END"] {
         env.sql(&format!("UPDATE noted SET STATUS = 'NEW', note = 'a'; {trigger}"));
-        let set = ["--table", "noted", "--set", "on_success={note=\"{null}\"}"];
-        let args = [&["process", "--ndays", "1"], &set[..], &["--", "true"]].concat();
-        env.run_at(MIDNIGHT, &args).silent();
+        let set = r#"--table noted --set 'on_success={note="{null}"}'"#;
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 {set} -- true")).silent();
         assert_eq!(env.query("SELECT STATUS, note FROM noted"), "SUCCESS|");
     }
     env.sql(
@@ -273,8 +272,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          UNIQUE (k, 'STATUS') ON CONFLICT REPLACE);
          CREATE TRIGGER text AFTER UPDATE ON text BEGIN SELECT 1; END",
     );
-    let args = ["process", "--table", "text", "--ndays", "1", "--", "true"];
-    env.run_at(MIDNIGHT, &args)
+    env.run_at(MIDNIGHT, "process --table text --ndays 1 -- true")
         .fails(1, &["has triggers and `UNIQUE (k, 'STATUS') ON CONFLICT REPLACE`"]);
     env.sql(
         "CREATE TABLE other (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, \"k, \" TEXT, \
@@ -283,13 +281,13 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          INSERT INTO other VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
     );
     let handler = env.noting("exit 0");
-    let args = ["process", "--table", "other", "--ndays", "1", "--", &handler];
+    let args = format!("process --table other --ndays 1 -- {handler}");
     let says = "table other has triggers and `CONSTRAINT one UNIQUE (\"k, \", STATUS) ON CONFLICT \
                 REPLACE`, by which a write of one record could delete another one";
     env.run_at(MIDNIGHT, &args).fails(1, &[says]);
-    env.run_at(MIDNIGHT, &["archive", "--table", "other", "1"]).fails(1, &[says]);
+    env.run_at(MIDNIGHT, "archive --table other 1").fails(1, &[says]);
     assert_eq!(env.handled(), [""; 0]);
-    let checked = env.run_at(MIDNIGHT, &["check", "--table", "other", "--ndays", "1"]);
+    let checked = env.run_at(MIDNIGHT, "check --table other --ndays 1");
     assert!(checked.exit == Some(1) && checked.stdout.contains(says), "{checked:?}");
 }
 
@@ -302,13 +300,12 @@ fn an_error_that_the_table_refuses_is_told_and_kept_for_explain() {
          INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED) VALUES (1, 'NEW', '2026-11-20T23:00:00Z')",
     );
     let says = "CHECK constraint failed: LAST_ERROR <> 'error: no route to host'";
-    let fails = |now, text: &str, more: &[&str]| {
+    let fails = |now, text: &str, more: &str| {
         let script = format!("echo 'error: {text}' >&2; exit 1");
-        let args = [&["process", "--fibonacci"], more, &["--", "sh", "-c", &script]].concat();
-        env.run_at(now, &args)
+        env.run_at(now, &format!("process --fibonacci {more} -- {}", sh(&script)))
     };
-    let explained = |now| env.run_at(now, &["explain", "1", "--fibonacci"]).stdout;
-    let ran = fails(MIDNIGHT, "no route to host", &["-v"]);
+    let explained = |now| env.run_at(now, "explain 1 --fibonacci").stdout;
+    let ran = fails(MIDNIGHT, "no route to host", "-v");
     let logged = format!("(attempt 1): error: no route to host (could not be stored: {says})");
     assert!(ran.stderr.contains(&logged), "{ran:?}");
     assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ERROR|1|");
@@ -316,11 +313,11 @@ fn an_error_that_the_table_refuses_is_told_and_kept_for_explain() {
     assert!(text.contains("the last at 2026-11-21T00:00:00Z: error: no route to host"), "{text}");
     assert!(text.contains(&format!("could not be stored in the table: {says}")), "{text}");
     // Cron's mail says it once for the pass, which has done its job.
-    let ran = fails(MIDNIGHT + 60, "no route to host", &[]);
+    let ran = fails(MIDNIGHT + 60, "no route to host", "");
     let told = format!("1 error text could not be stored, because the table refuses them: {says}");
     assert!(ran.exit == Some(0) && ran.stderr.contains(&told), "{ran:?}");
     // One that the table takes is in its column, and the last one is forgotten.
-    fails(MIDNIGHT + 180, "timed out", &[]).silent();
+    fails(MIDNIGHT + 180, "timed out", "").silent();
     let text = explained(MIDNIGHT + 180);
     assert!(text.contains(": error: timed out") && !text.contains("could not be stored"), "{text}");
 }
@@ -338,7 +335,7 @@ fn a_success_that_is_refused_for_a_while_is_written_then() {
         "[ $BACKLOG_ID = 2 ] || exit 0; sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\"; touch {}",
         env.path("refuses").display()
     ));
-    let args = ["process", "--fibonacci", "--now", "2026-11-21T00:00:00Z", "--", &handler];
+    let args = format!("process --fibonacci --now 2026-11-21T00:00:00Z -- {handler}");
     let pass = env.command(&args).spawn().unwrap();
     wait_until("the obstacle is there", exists(&env.path("refuses")));
     // Its handler ends, and the success of record 1 is refused as well.
@@ -358,7 +355,7 @@ fn a_success_that_is_refused_to_the_end_is_named() {
     env.insert(1, MIDNIGHT);
     let db = env.db().display().to_string();
     let handler = env.noting(&format!("sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\""));
-    let args = ["process", "--fibonacci", "--max-runtime", "1s", "--", &handler];
+    let args = format!("process --fibonacci --max-runtime 1s -- {handler}");
     let says = "record 1 could not be set to SUCCESS: not now; its handler succeeded";
     env.run_at(MIDNIGHT, &args).fails(1, &[says]);
     assert_eq!(env.statuses(), "1|ERROR");
@@ -377,7 +374,7 @@ fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
     let go = env.path("go").display().to_string();
     let handler =
         env.noting(&format!("while [ ! -e {go} ]; do sleep 0.01; done; [ $BACKLOG_ID != 2 ]"));
-    let pass = env.command(&["process", "--fibonacci", "--jobs", "3", "--", &handler]);
+    let pass = env.command(&format!("process --fibonacci --jobs 3 -- {handler}"));
     let pass = { pass }.stderr(std::process::Stdio::piped()).spawn().unwrap();
     wait_until("all have begun", || {
         fs::read_to_string(env.path("handled")).is_ok_and(|text| text.lines().count() == 3)
@@ -404,12 +401,12 @@ const TWINS: &str = "CREATE TABLE job (id INT PRIMARY KEY, k INT, status VARCHAR
 
 /// Of twins that are pending in one pass the next one waits for the outcome of the first.
 fn starts_one_twin_at_a_time(env: &TestEnv, query: impl Fn(&str) -> String) {
-    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
-    let process = |more: &[&str], handler: &str| {
-        env.run_at(MIDNIGHT, &[&args[..], more, &["--order", "oldest", "--", handler]].concat())
+    let args = "process --table job --set date_inserted=at --ndays 9";
+    let process = |more: &str, handler: &str| {
+        env.run_at(MIDNIGHT, &format!("{args} {more} --order oldest -- {handler}"))
     };
     for jobs in ["1", "4"] {
-        let ran = process(&["--jobs", jobs], &env.noting("[ $BACKLOG_ID != 1 ]"));
+        let ran = process(&format!("--jobs {jobs}"), &env.noting("[ $BACKLOG_ID != 1 ]"));
         let says = ["record 5 is not tried", "no handler was started"];
         let ran = ran.fails(1, &says);
         let mut handled = env.handled();
@@ -421,8 +418,7 @@ fn starts_one_twin_at_a_time(env: &TestEnv, query: impl Fn(&str) -> String) {
         query("UPDATE job SET status = 'NEW' WHERE id > 0 RETURNING ''");
     }
     // In a drain the third one is tried as well, once the second has failed.
-    process(&["--jobs", "4", "--drain"], &env.noting("[ $BACKLOG_ID != 1 -a $BACKLOG_ID != 3 ]"))
-        .silent();
+    process("--jobs 4 --drain", &env.noting("[ $BACKLOG_ID != 1 -a $BACKLOG_ID != 3 ]")).silent();
     assert_eq!(query("SELECT id FROM job WHERE status = 'SUCCESS' ORDER BY id"), "2\n4\n5");
     let mut handled = env.handled();
     handled.sort();
@@ -455,9 +451,8 @@ fn a_twin_does_not_wait_for_one_whose_handler_could_not_be_run() {
     let env = TestEnv::with_schema(TWINS);
     env.sql("DELETE FROM job WHERE id NOT IN (1, 3)");
     let handler = env.noting("[ $BACKLOG_ID = 3 ] || exit 127");
-    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
-    let more = ["--jobs", "4", "--order", "oldest", "--", &handler];
-    env.run_at(MIDNIGHT, &[&args[..], &more].concat()).success();
+    let args = "process --table job --set date_inserted=at --ndays 9";
+    env.run_at(MIDNIGHT, &format!("{args} --jobs 4 --order oldest -- {handler}")).success();
     assert_eq!(env.query("SELECT id, status FROM job ORDER BY id"), "1|ERROR\n3|SUCCESS");
     assert_eq!(env.handled(), ["1", "3"]);
 }
@@ -473,11 +468,10 @@ fn rows_that_are_locked_before_their_handlers_hold_up_no_other() {
     let env = TestEnv::on(&database);
     let mut holder = database.client();
     holder.batch_execute("BEGIN; SELECT 1 FROM job WHERE id IN (2, 5, 7) FOR UPDATE").unwrap();
-    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
-    let more =
-        ["--jobs", "2", "--order", "oldest", "--drain", "--now", "2026-11-21T00:00:00Z", "--"];
+    let args = "process --table job --set date_inserted=at --ndays 9";
+    let more = "--jobs 2 --order oldest --drain --now 2026-11-21T00:00:00Z --";
     let handler = env.noting("exit 0");
-    let pass = env.command(&[&args[..], &more, &[&handler]].concat()).spawn().unwrap();
+    let pass = env.command(&format!("{args} {more} {handler}")).spawn().unwrap();
     wait_until("all others are done", || {
         database.query("SELECT count(*) FROM job WHERE status = 'SUCCESS'") == "9"
     });
@@ -497,9 +491,9 @@ fn many_records_that_the_table_refuses_one_by_one_do_not_stop_the_pass() {
          WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
          INSERT INTO job (id, k) SELECT i, 7 FROM n",
     );
-    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let args = "process --table job --set date_inserted=at --ndays 9";
     let handler = env.noting("exit 0");
-    let ran = env.run_at(MIDNIGHT, &[&args[..], &["--order", "oldest", "--", &handler]].concat());
+    let ran = env.run_at(MIDNIGHT, &format!("{args} --order oldest -- {handler}"));
     ran.fails(1, &["record 2 is not tried", "28 more records: the same (3, 4, 5, "]);
     assert_eq!(env.handled(), ["1", "99"]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Values whose spelling depends on settings of a session.
@@ -28,9 +28,8 @@ const SETTINGS: [&str; 7] = [
     "standard_conforming_strings = off",
 ];
 
-fn run_on(database: &Database, env: &TestEnv, args: &[&str]) -> Ran {
-    let (now, (subcommand, rest)) = (format!("@{MIDNIGHT}"), args.split_first().unwrap());
-    let mut command = env.command(&[&[*subcommand, "--now", now.as_str()], rest].concat());
+fn run_on(database: &Database, env: &TestEnv, args: &str) -> Ran {
+    let mut command = env.command_at(MIDNIGHT, args);
     ran(&command.env("BACKLOG_DB", database.url()).output().unwrap())
 }
 
@@ -38,19 +37,15 @@ fn run_on(database: &Database, env: &TestEnv, args: &[&str]) -> Ran {
 fn shown(database: &Database, env: &TestEnv) -> String {
     let mut shown = String::new();
     for handler in ["cat >out; exit 1", "printf '%s\\n' \"$@\" >out; exit 1"] {
-        let columns = ["{raw}", "{raws}", "{ratio}", "{small}", "{point}", "{span}", "{word}"];
-        let args = ["process", "--ndays", "9", "--", "sh", "-c", handler, "sh"];
-        run_on(database, env, &[&args[..], &columns].concat()).success();
+        let columns = "{raw} {raws} {ratio} {small} {point} {span} {word}";
+        let args = format!("process --ndays 9 -- sh -c {} sh", quoted(handler));
+        run_on(database, env, &format!("{args} {columns}")).success();
         shown += &fs::read_to_string(env.path("out")).unwrap();
     }
-    let args = ["process", "--ndays", "9", "--set", "payload=raw", "--", "sh", "-c"];
-    run_on(database, env, &[&args[..], &["cat >out; exit 1"]].concat()).success();
+    let args = "process --ndays 9 --set payload=raw -- sh -c";
+    run_on(database, env, &format!("{args} 'cat >out; exit 1'")).success();
     shown += &format!("{:?}", fs::read(env.path("out")).unwrap());
-    for args in [
-        &["list", "--json"][..],
-        &["explain", "1", "--fibonacci"],
-        &["process", "--ndays", "9", "--dry-run"],
-    ] {
+    for args in ["list --json", "explain 1 --fibonacci", "process --ndays 9 --dry-run"] {
         shown += &run_on(database, env, args).success().stdout;
     }
     database.sql("UPDATE backlog SET status = 'NEW', failures = 0, last_failure = NULL");
@@ -123,37 +118,35 @@ fn functions_of_the_application_are_not_taken_for_those_of_the_server() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql(&SHADOWS.replace("EXCEPTIONS", "'{}'"));
     let shadows =
         database.query("SELECT count(*) FROM pg_proc WHERE pronamespace = 'shadows'::regnamespace");
     assert!(shadows.parse::<u32>().unwrap() > 1_000, "{shadows} functions");
     let name = database.query("SELECT current_database()");
     database.sql(&format!("ALTER DATABASE {name} SET search_path = shadows, public, pg_catalog"));
-    env.run(&["add", "[1]", "[2]", "[3]"]).success();
+    env.run("add [1] [2] [3]").success();
     let handler = env.noting("[ $BACKLOG_ID != 2 ]");
     for schedule in ["--fibonacci", "--ndays=7"] {
-        env.run(&["process", schedule, "--jobs", "2", "--", &handler]).silent();
+        env.run(&format!("process {schedule} --jobs 2 -- {handler}")).silent();
     }
     assert_eq!(env.handled().len(), 4);
-    env.run(&["process", "--progressive", "--", "/bin/true"]).silent();
+    env.run("process --progressive -- /bin/true").silent();
     for args in [
-        &["status", "--fibonacci"][..],
-        &["list"],
-        &["explain", "2", "--fibonacci"],
-        &["simulate", "--from-table", "--fibonacci", "--for", "1d"],
-        &["archive", "2"],
-        &["restore", "--all"],
-        &["init", "--if-missing"],
-        &["adopt", "--table", "backlog"],
+        "status --fibonacci",
+        "list",
+        "explain 2 --fibonacci",
+        "simulate --from-table --fibonacci --for 1d",
+        "archive 2",
+        "restore --all",
+        "init --if-missing",
+        "adopt --table backlog",
     ] {
         let ran = env.run(args);
         assert!(!format!("{ran:?}").contains("shadow of"), "{args:?}: {ran:?}");
         ran.success();
     }
-    for args in
-        [&["check", "--fibonacci", "--rehearse", "--", "/bin/true"][..], &["list", "--table=none"]]
-    {
+    for args in ["check --fibonacci --rehearse -- /bin/true", "list --table=none"] {
         let ran = env.run(args);
         assert!(!format!("{ran:?}").contains("shadow of"), "{args:?}: {ran:?}");
     }
@@ -164,33 +157,33 @@ fn a_user_is_told_that_row_level_security_hides_rows() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    env.run(&["add", "[1]", "[2]"]).success();
+    env.run("init").success();
+    env.run("add [1] [2]").success();
     database.sql(
         "DROP ROLE IF EXISTS tenant; CREATE ROLE tenant LOGIN; GRANT ALL ON backlog TO tenant;
          ALTER TABLE backlog ENABLE ROW LEVEL SECURITY",
     );
     let url = database.url().replace("postgres@", "tenant@");
-    let run = |args: &[&str]| ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
-    let check = ["check", "--ndays", "1", "--", "/bin/true"];
-    let pass = ["process", "--ndays", "1", "-v", "--", "/bin/true"];
+    let run = |args: &str| ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
+    let check = "check --ndays 1 -- /bin/true";
+    let pass = "process --ndays 1 -v -- /bin/true";
     let warning = "row level security is active on table backlog for \"tenant\": it sees only the rows \
                    that a policy allows";
     let none = format!("{warning}, none of them at present; add a policy for it (CREATE POLICY)");
-    let found = run(&check).success().stdout;
+    let found = run(check).success().stdout;
     assert!(found.contains(&format!("warning  table       {none}")), "{found}");
-    let ran = run(&pass).success();
+    let ran = run(pass).success();
     assert_eq!(ran.stderr.matches(&none).count(), 1, "{ran:?}");
     database.sql("CREATE POLICY first ON backlog USING (id = 1)");
-    let found = run(&check).success().stdout;
+    let found = run(check).success().stdout;
     assert!(found.contains(&format!("warning  table       {warning}; add")), "{found}");
-    let ran = run(&pass).success();
+    let ran = run(pass).success();
     assert!(!ran.stderr.contains("row level security"), "{ran:?}");
     database.sql("UPDATE backlog SET status = 'SUCCESS'");
-    let ran = run(&pass).success();
+    let ran = run(pass).success();
     assert!(!ran.stderr.contains("row level security"), "{ran:?}");
     // Nothing is hidden from the owner.
-    let ran = env.run(&["check", "--ndays", "1", "--", "/bin/true"]).success();
+    let ran = env.run("check --ndays 1 -- /bin/true").success();
     assert!(!ran.stdout.contains("row level security"), "{ran:?}");
     database.sql("DROP OWNED BY tenant; DROP ROLE tenant");
 }
@@ -199,8 +192,8 @@ fn a_user_is_told_that_row_level_security_hides_rows() {
 fn with_extension(name: &str) -> Option<(Database, TestEnv)> {
     let database = cluster()?.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    env.run(&["add", "[1]"]).success();
+    env.run("init").success();
+    env.run("add [1]").success();
     database.sql(&format!(
         "SET allow_system_table_mods = on;
          CREATE TABLE pg_catalog.pg_dist_local_group (groupid int);
@@ -221,12 +214,12 @@ fn check_names_an_extension_with_which_each_node_has_its_own_locks() {
         ("hstore", ""),
     ] {
         let Some((database, env)) = with_extension(name) else { return };
-        let check = ["check", "--ndays", "1", "--", "/bin/true"];
+        let check = "check --ndays 1 -- /bin/true";
         if name == "citus" {
-            env.run(&check).success();
+            env.run(check).success();
         }
         database.sql("UPDATE pg_dist_local_group SET groupid = 3");
-        let found = env.run(&check);
+        let found = env.run(check);
         assert_eq!(found.exit, Some(i32::from(!words.is_empty())), "{found:?}");
         assert!(found.stdout.contains(words), "{found:?}");
     }
@@ -238,7 +231,7 @@ fn a_pass_is_refused_where_each_node_has_its_own_locks() {
         let Some((database, env)) = with_extension(name) else { return };
         database.sql("UPDATE pg_dist_local_group SET groupid = 3");
         let handler = env.noting("exit 0");
-        let refused = env.run(&["process", "--ndays", "1", "--", &handler]);
+        let refused = env.run(&format!("process --ndays 1 -- {handler}"));
         refused
             .fails(1, &["could not claim records in postgres://", name, "its own advisory locks"]);
         assert_eq!(env.handled(), [""; 0]);

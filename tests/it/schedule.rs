@@ -30,8 +30,7 @@ fn a_day_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age()
     assert_eq!(lines.len(), 6);
     for now in (MIDNIGHT..MIDNIGHT + DAY).step_by(300) {
         for line in lines.iter().filter(|line| line.fires_at(now)) {
-            let args: Vec<&str> = line.window.iter().map(String::as_str).collect();
-            let args = [&["process"], &args[..], &["--joblog", "joblog", "--", "false"]].concat();
+            let args = format!("process {} --joblog joblog -- false", line.window.join(" "));
             env.run_at(now, &args).all_failed();
         }
     }
@@ -74,8 +73,7 @@ fn a_day_of_fibonacci_tries_records_of_any_age_at_the_minutes_of_the_article() {
     for minute in passes {
         // Never at the same second of the minute, as with a real cron.
         let now = MIDNIGHT + minute * MINUTE + minute * 37 % 50;
-        env.run_at(now, &["process", "--fibonacci", "--joblog", "joblog", "--", "false"])
-            .all_failed();
+        env.run_at(now, "process --fibonacci --joblog joblog -- false").all_failed();
     }
     let attempts = attempts(&env);
     assert_eq!(attempts.len(), ages.len());
@@ -90,9 +88,9 @@ fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT);
     for tick in 0..40 {
-        let args = ["process", "--policy", "fibonacci:unit=10m,spread=0%", "--every", "5m"];
-        let rest = ["--joblog", "joblog", "--", "false"];
-        env.run_at(MIDNIGHT + tick * 5 * MINUTE, &[&args[..], &rest].concat()).silent();
+        let args = "process --policy fibonacci:unit=10m,spread=0% --every 5m";
+        let rest = "--joblog joblog -- false";
+        env.run_at(MIDNIGHT + tick * 5 * MINUTE, &format!("{args} {rest}")).silent();
     }
     let minutes: Vec<_> = attempts(&env)[&1].iter().map(|at| (at - MIDNIGHT) / MINUTE).collect();
     assert_eq!(minutes, [0, 10, 20, 40, 70, 120]);
@@ -102,11 +100,11 @@ fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
 fn a_wait_of_one_minute_is_not_missed_by_a_pass_that_starts_early() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT);
-    let fail = ["process", "--fibonacci", "--", "false"];
-    env.run_at(MIDNIGHT + 2, &fail).silent();
-    env.run_at(MIDNIGHT + 59, &fail).silent();
+    let fail = "process --fibonacci -- false";
+    env.run_at(MIDNIGHT + 2, fail).silent();
+    env.run_at(MIDNIGHT + 59, fail).silent();
     assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
-    env.run_at(MIDNIGHT + 60, &fail).silent();
+    env.run_at(MIDNIGHT + 60, fail).silent();
     assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "2");
 }
 
@@ -115,7 +113,7 @@ fn the_age_limit_is_inclusive_to_the_second() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT - 7 * DAY);
     env.insert_one(2, MIDNIGHT - 7 * DAY - 1);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "7", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 7 -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
 }
 
@@ -124,7 +122,7 @@ fn half_a_day_is_a_number_of_days() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT - 12 * HOUR);
     env.insert_one(2, MIDNIGHT - 12 * HOUR - 1);
-    env.run_at(MIDNIGHT, &["process", "--ndays", "0.5", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 0.5 -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
 }
 
@@ -133,8 +131,8 @@ fn a_clock_that_was_set_back_makes_records_due_and_says_so() {
     for set_back in [HOUR, 4 * HOUR] {
         let env = TestEnv::new();
         env.insert_one(1, MIDNIGHT - DAY);
-        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
-        let ran = env.run_at(MIDNIGHT - set_back, &["process", "--fibonacci", "-v", "--", "false"]);
+        env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
+        let ran = env.run_at(MIDNIGHT - set_back, "process --fibonacci -v -- false");
         assert!(ran.stderr.contains("record 1 is tried at once"), "{ran:?}");
         assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
         assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "2");

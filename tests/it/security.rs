@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+use crate::testenv::{Args, MIDNIGHT, Ran, TestEnv, quoted, ran, sh, skipped, with_options};
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -30,7 +30,7 @@ impl Shop {
         let shop = Self { dir: env.path("shop"), env };
         fs::set_permissions(shop.env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(&shop.dir).unwrap();
-        shop.env.run(&["init", "--db", "shop/app.db", "--trust-owner"]).success();
+        shop.env.run("init --db shop/app.db --trust-owner").success();
         // The files beside a write-ahead log come and go.
         shop.own("shop", NOBODY, NOBODY, 0o755);
         shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
@@ -61,39 +61,39 @@ impl Shop {
     }
 
     /// A pass by the owner of the database, with a cursor.
-    fn pass(&self, more: &[&str]) -> Ran {
+    fn pass(&self, more: &str) -> Ran {
         self.pass_as(NOBODY, NOBODY, more)
     }
 
     /// A pass by root.
-    fn pass_of_root(&self, more: &[&str]) -> Ran {
-        let line = ["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"];
-        self.env.run(&[&line[..], more, &["--", "true"]].concat())
+    fn pass_of_root(&self, more: &str) -> Ran {
+        let line = "process --now @1795219200 --progressive --db shop/app.db";
+        self.env.run(&format!("{line} {more} -- true"))
     }
 
     /// What the owner of the database is told.
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: &str) -> Ran {
         self.run_as(NOBODY, NOBODY, args)
     }
 
     /// A pass by another user.
-    fn pass_as(&self, uid: u32, gid: u32, more: &[&str]) -> Ran {
+    fn pass_as(&self, uid: u32, gid: u32, more: &str) -> Ran {
         self.pass_with(uid, gid, more, "true")
     }
 
-    fn pass_with(&self, uid: u32, gid: u32, more: &[&str], handler: &str) -> Ran {
-        let line = ["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"];
-        self.run_as(uid, gid, &[&line[..], more, &["--", handler]].concat())
+    fn pass_with(&self, uid: u32, gid: u32, more: &str, handler: &str) -> Ran {
+        let line = "process --now @1795219200 --progressive --db shop/app.db";
+        self.run_as(uid, gid, &format!("{line} {more} -- {handler}"))
     }
 
     /// The program, run by another user.
-    fn run_as(&self, uid: u32, gid: u32, args: &[&str]) -> Ran {
+    fn run_as(&self, uid: u32, gid: u32, args: &str) -> Ran {
         let (uid, gid) = (uid.to_string(), gid.to_string());
         let mut command = Command::new("setpriv");
         command
             .args(["--reuid", &uid, "--regid", &gid, "--clear-groups", "--"])
             .arg(env!("CARGO_BIN_EXE_backlog"))
-            .args(args)
+            .args(args.words())
             .current_dir(self.env.path(""))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
@@ -120,13 +120,13 @@ fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
         symlink(&target, shop.state(name)).unwrap();
         let why = "it is a symbolic link; backlog did not create it: remove it";
         let path = format!("app.db.backlog/{name}: {why}");
-        let checked = shop.run(&["check", "--db", "shop/app.db", "--progressive"]);
+        let checked = shop.run("check --db shop/app.db --progressive");
         assert!(checked.exit == Some(1) && checked.stdout.contains(why), "{checked:?}");
         if name == "lines" {
-            shop.pass(&[]).fails(1, &[&path]);
+            shop.pass("").fails(1, &[&path]);
             assert_eq!(shop.statuses(), "NEW");
         } else {
-            let said = shop.pass(&[]).success().stderr;
+            let said = shop.pass("").success().stderr;
             assert!(said.contains(&path) && said.contains("the pass continues"), "{said}");
             assert_eq!(shop.statuses(), "SUCCESS");
         }
@@ -141,7 +141,7 @@ fn a_state_directory_that_is_a_link_is_not_followed() {
     let target = shop.env.path("of-root");
     fs::create_dir(&target).unwrap();
     symlink(&target, shop.env.path("shop/app.db.backlog")).unwrap();
-    shop.pass(&[]).fails(1, &["app.db.backlog: it is a symbolic link; remove it"]);
+    shop.pass("").fails(1, &["app.db.backlog: it is a symbolic link; remove it"]);
     assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     assert_eq!(as_owner(&target, MetadataExt::uid), 0);
 }
@@ -157,7 +157,7 @@ fn a_hard_link_in_the_state_directory_is_left_as_it_is() {
         for name in ["lines", "state.db", "state.db-journal"] {
             shop.plant_state();
             fs::hard_link(&target, shop.state(name)).unwrap();
-            let ran = shop.pass(&[]);
+            let ran = shop.pass("");
             assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
             assert!(ran.stderr.contains(says), "{ran:?}");
             assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
@@ -175,11 +175,11 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         let path = shop.state(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
-        let ran = shop.pass(&[]);
+        let ran = shop.pass("");
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
         let says = "it is no regular file; backlog did not create it: remove it";
         assert!(ran.stderr.contains(says), "{ran:?}");
-        shop.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
+        shop.run("status --db shop/app.db --progressive").success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
 }
@@ -190,7 +190,7 @@ fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
     shop.own("shop", 0, 0, 0o1777);
     shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o644);
     shop.plant_state();
-    let theirs = shop.pass_as(SOMEBODY, SOMEBODY, &[]);
+    let theirs = shop.pass_as(SOMEBODY, SOMEBODY, "");
     theirs.fails(
         1,
         &["it is a directory of user 65534, and must be root's or user 65533's; remove it"],
@@ -208,13 +208,13 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
         (0o775, "its group can write to it, but not to the database; chmod g-w "),
     ] {
         shop.own("shop/app.db.backlog", NOBODY, NOBODY, mode);
-        shop.pass(&[]).fails(1, &[says]);
+        shop.pass("").fails(1, &[says]);
     }
     shop.own("shop/app.db", NOBODY, NOBODY, 0o664);
-    shop.pass(&[]).silent();
+    shop.pass("").silent();
     fs::create_dir(shop.env.path("shared")).unwrap();
     shop.own("shared", 0, 0, 0o1777);
-    shop.pass(&["--state-dir", "shared"])
+    shop.pass("--state-dir shared")
         .fails(1, &["to the database; name a directory of its own with --state-dir"]);
 }
 
@@ -222,13 +222,13 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
 fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_used() {
     let Some(shop) = Shop::new("a read-only database") else { return };
     let checked = |about: &str, says: &str| {
-        let stdout = shop.run(&["check", "--db", "shop/app.db"]).stdout;
+        let stdout = shop.run("check --db shop/app.db").stdout;
         let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(stdout.contains(about) && stdout.contains(says), "{stdout}");
     };
     // What a reader made beside it stays read-only.
     shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
-    shop.run(&["status", "--db", "shop/app.db"]).success();
+    shop.run("status --db shop/app.db").success();
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
     checked("error database", "app.db-shm: permission denied");
     // A reader of a write-ahead log must be able to write.
@@ -237,18 +237,18 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
     drop(connection);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
     checked("error claims could not use", "it is read-only, with mode 444; chmod u+w ");
-    let pass = || shop.pass(&[]);
-    let pause = || shop.run(&["pause", "--db", "shop/app.db"]);
-    let root = || shop.pass_of_root(&["--trust-owner"]);
+    let pass = || shop.pass("");
+    let pause = || shop.run("pause --db shop/app.db");
+    let root = || shop.pass_of_root("--trust-owner");
     for command in [&pass as &dyn Fn() -> Ran, &pause, &root] {
         command().fails(1, &["shop/app.db: it is read-only, with mode 444; chmod u+w "]);
         assert!(!shop.state("").exists());
     }
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
-    shop.pass_as(SOMEBODY, SOMEBODY, &[]).fails(1, &["shop/app.db: attempt to write a readonly"]);
+    shop.pass_as(SOMEBODY, SOMEBODY, "").fails(1, &["shop/app.db: attempt to write a readonly"]);
     assert!(!shop.state("").exists());
     shop.own("shop/app.db", NOBODY, NOBODY, 0o244);
-    shop.pass_of_root(&["--trust-owner"]).silent();
+    shop.pass_of_root("--trust-owner").silent();
     assert_eq!(as_owner(&shop.state(""), |it| it.mode() & 0o700), 0o700);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
     shop.insert(1);
@@ -266,7 +266,7 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
 #[test]
 fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
     let Some(shop) = Shop::new("root's pass on somebody's database") else { return };
-    shop.pass_of_root(&["--trust-owner"]).silent();
+    shop.pass_of_root("--trust-owner").silent();
     let names: Vec<_> = fs::read_dir(shop.state("")).unwrap().flatten().collect();
     assert!(names.len() >= 3, "claims, lines and a cursor: {names:?}");
     for path in names.iter().map(fs::DirEntry::path).chain([shop.state("")]) {
@@ -275,21 +275,21 @@ fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
     }
     assert_eq!(shop.statuses(), "SUCCESS");
     // So does a joblog, which a pass of the owner's goes on with.
-    shop.pass_of_root(&["--trust-owner", "--joblog", "shop/jobs.log"]).silent();
+    shop.pass_of_root("--trust-owner --joblog shop/jobs.log").silent();
     let owner = |name| as_owner(&shop.env.path(name), |found| (found.uid(), found.gid()));
     assert_eq!(owner("shop/jobs.log"), owner("shop"));
     assert_ne!(owner("shop").0, 0);
     // One that is there stays whose it is.
     fs::write(shop.env.path("shop/theirs.log"), "").unwrap();
     shop.own("shop/theirs.log", SOMEBODY, SOMEBODY, 0o644);
-    shop.pass_of_root(&["--trust-owner", "--joblog", "shop/theirs.log"]).silent();
+    shop.pass_of_root("--trust-owner --joblog shop/theirs.log").silent();
     assert_eq!(owner("shop/theirs.log"), (SOMEBODY, SOMEBODY));
     // What its owner then does by hand goes on from there, and the other way round.
     for id in [2, 3] {
         shop.insert(id);
-        shop.pass_as(NOBODY, NOBODY, &[]).silent();
+        shop.pass_as(NOBODY, NOBODY, "").silent();
         shop.insert(id + 10);
-        shop.pass_of_root(&["--trust-owner"]).silent();
+        shop.pass_of_root("--trust-owner").silent();
     }
     assert_eq!(shop.statuses(), ["SUCCESS"; 5].join(","));
 }
@@ -302,7 +302,7 @@ fn honest_users_share_a_database_wherever_it_is() {
         let _ = fs::remove_dir_all(shop.state(""));
     };
     let group = 65532;
-    let pass = |what: &str, more: &[&str]| {
+    let pass = |what: &str, more: &str| {
         shop.insert(1);
         shop.pass_of_root(more).silent();
         shop.pass_of_root(more).silent();
@@ -311,18 +311,18 @@ fn honest_users_share_a_database_wherever_it_is() {
     for (mode, owner) in [(0o700, NOBODY), (0o755, NOBODY), (0o700, 0)] {
         shop.own("shop", 0, 0, mode);
         shop.own("shop/app.db", owner, owner, 0o600);
-        let more = ["--trust-owner"];
-        pass("in a directory of root's", if owner == 0 { &[] } else { &more });
+        let more = "--trust-owner";
+        pass("in a directory of root's", if owner == 0 { "" } else { more });
     }
     shop.own("shop", NOBODY, NOBODY, 0o700);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o600);
-    pass("at home", &["--trust-owner"]);
+    pass("at home", "--trust-owner");
     // Two users of a group, one of whom made the database, and root.
     shop.own("shop", SOMEBODY, group, 0o2775);
     shop.own("shop/app.db", NOBODY, group, 0o664);
     let passes: [&dyn Fn() -> Ran; 3] =
-        [&|| shop.pass_of_root(&["--trust-owner"]), &|| shop.pass_as(NOBODY, group, &[]), &|| {
-            shop.pass_as(SOMEBODY, group, &[])
+        [&|| shop.pass_of_root("--trust-owner"), &|| shop.pass_as(NOBODY, group, ""), &|| {
+            shop.pass_as(SOMEBODY, group, "")
         }];
     for first in 0..3 {
         for next in 0..3 {
@@ -345,17 +345,15 @@ fn honest_users_share_a_database_wherever_it_is() {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let db = db.to_str().unwrap();
-        shop.env
-            .run(&["process", "--ndays", "9", "--db", db, "--trust-owner", "--", "true"])
-            .silent();
+        shop.env.run(&format!("process --ndays 9 --db {db} --trust-owner -- true")).silent();
         let lines = dir.path().join("app.db.backlog/lines");
         assert_eq!(as_owner(&lines, MetadataExt::uid), NOBODY);
     }
     // A database behind a link keeps its state where it really is.
     symlink("shop/app.db", shop.env.path("link.db")).unwrap();
     shop.insert(1);
-    let args = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "link.db", "--", "true"];
-    shop.run_as(SOMEBODY, group, &args).silent();
+    let args = "process --now @1795219200 --ndays 9 --db link.db -- true";
+    shop.run_as(SOMEBODY, group, args).silent();
     assert!(shop.state("lines").exists());
     done("behind a link");
 }
@@ -364,7 +362,7 @@ fn honest_users_share_a_database_wherever_it_is() {
 fn a_named_state_directory_is_its_owners() {
     let Some(shop) = Shop::new("--state-dir") else { return };
     // What root makes is the database's owner's.
-    shop.pass_of_root(&["--state-dir", "a/b/state", "--trust-owner"]).silent();
+    shop.pass_of_root("--state-dir a/b/state --trust-owner").silent();
     let state = shop.env.path("a/b/state");
     for file in fs::read_dir(&state).unwrap().flatten().map(|it| it.path()).chain([state.clone()]) {
         assert_eq!(as_owner(&file, MetadataExt::uid), NOBODY, "{}", file.display());
@@ -373,31 +371,30 @@ fn a_named_state_directory_is_its_owners() {
     shop.own("a/b/state", 0, 0, 0o755);
     fs::copy(shop.env.path("shop/app.db"), shop.env.path("other.db")).unwrap();
     shop.own("other.db", SOMEBODY, SOMEBODY, 0o644);
-    let line = ["--state-dir", "a/b/state", "--trust-owner"];
-    let process = ["process", "--db", "other.db", "--ndays", "9"];
-    shop.env.run(&[&process[..], &line, &["--", "true"]].concat()).silent();
-    let status = shop.env.run(&[&["status", "--db", "shop/app.db"], &line[..]].concat());
+    let line = "--state-dir a/b/state --trust-owner";
+    shop.env.run(&format!("process --db other.db --ndays 9 {line} -- true")).silent();
+    let status = shop.env.run(&format!("status --db shop/app.db {line}"));
     assert!(!status.success().stdout.contains("not shown"));
     // One of the database's owner is used by both.
     fs::create_dir(shop.env.path("mine")).unwrap();
     shop.own("mine", NOBODY, NOBODY, 0o755);
     for _ in 0..2 {
         shop.insert(1);
-        shop.pass_of_root(&["--state-dir", "mine", "--trust-owner"]).silent();
+        shop.pass_of_root("--state-dir mine --trust-owner").silent();
         shop.insert(1);
-        shop.pass_as(NOBODY, NOBODY, &["--state-dir", "mine"]).silent();
+        shop.pass_as(NOBODY, NOBODY, "--state-dir mine").silent();
         assert_eq!(shop.statuses(), "SUCCESS");
     }
     // A link counts if this user or root has made it.
     symlink("mine", shop.env.path("link")).unwrap();
-    shop.pass(&["--state-dir", "link"]).silent();
+    shop.pass("--state-dir link").silent();
     symlink("../mine", shop.env.path("shop/link")).unwrap();
     std::os::unix::fs::lchown(shop.env.path("shop/link"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
-    shop.pass(&["--state-dir", "shop/link"])
+    shop.pass("--state-dir shop/link")
         .fails(1, &["shop/link is a symbolic link of user 65533, which is followed only if"]);
     fs::create_dir(shop.env.path("theirs")).unwrap();
     shop.own("theirs", SOMEBODY, SOMEBODY, 0o755);
-    shop.pass(&["--state-dir", "theirs"]).fails(
+    shop.pass("--state-dir theirs").fails(
         1,
         &["theirs: it is a directory of user 65533, and must be root's or user 65534's; remove"],
     );
@@ -417,11 +414,11 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
     connection.pragma_update(None, "journal_mode", "delete").unwrap();
     drop(connection);
-    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    shop.pass_as(NOBODY, NOBODY, "").silent();
     // SQLite's lock of a reader would keep passes from writing what they remember.
     let locked = |name: &str| !name.ends_with(".paused");
-    shop.run(&["pause", "--db", "shop/app.db"]).success();
-    shop.run(&["resume", "--db", "shop/app.db"]).success();
+    shop.run("pause --db shop/app.db").success();
+    shop.run("resume --db shop/app.db").success();
     let names = fs::read_dir(shop.state("")).unwrap().map(|it| it.unwrap().file_name());
     let names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
     assert_eq!(names.iter().filter(|name| locked(name)).count(), 5, "{names:?}");
@@ -430,8 +427,7 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
         assert_eq!(may_read, !locked(name), "{name}");
     }
     // Such a user sees the records, and is told why he does not see the passes.
-    let status = ["status", "--db", "shop/app.db"];
-    let seen = shop.run_as(SOMEBODY, SOMEBODY, &status).success().stdout;
+    let seen = shop.run_as(SOMEBODY, SOMEBODY, "status --db shop/app.db").success().stdout;
     assert!(seen.contains("SUCCESS"), "{seen}");
     let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
     let says =
@@ -445,7 +441,7 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     fs::remove_dir_all(shop.state("")).unwrap();
     shop.own("shop", NOBODY, NOBODY, 0o775);
     shop.insert(1);
-    shop.pass_as(SOMEBODY, NOBODY, &[]).silent();
+    shop.pass_as(SOMEBODY, NOBODY, "").silent();
     assert_eq!(as_owner(&shop.state("lines"), |it| it.mode() & 0o777), 0o660);
 }
 
@@ -454,21 +450,21 @@ fn a_read_lock_is_named_and_passes_for_no_pass() {
     for file in ["lines", "claims"] {
         let env = TestEnv::new();
         env.insert(1, MIDNIGHT);
-        let args = ["process", "--ndays", "1", "--", "true"];
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]).silent();
+        let args = "process --ndays 1 -- true";
+        env.run_at(MIDNIGHT, "process --ndays 1 -- false").silent();
         let found = fs::read_dir(env.path("test.db.backlog")).unwrap().map(|it| it.unwrap().path());
         let path = found.into_iter().find(|path| path.to_str().unwrap().ends_with(file)).unwrap();
         let reader = fs::File::open(&path).unwrap();
         lock_as(&reader, nix::libc::F_RDLCK, 0, 0);
         let says = [path.to_str().unwrap(), "another program holds a read lock on it"];
-        env.run_at(MIDNIGHT + 60, &args).fails(75, &says);
-        env.run_at(MIDNIGHT + 60, &[&args[..3], &["--wait"], &args[3..]].concat()).fails(75, &says);
+        env.run_at(MIDNIGHT + 60, args).fails(75, &says);
+        env.run_at(MIDNIGHT + 60, &with_options("--wait", args)).fails(75, &says);
         assert_eq!(env.statuses(), "1|ERROR");
-        let shown = env.run_at(MIDNIGHT + 60, &["status"]).success().stdout;
+        let shown = env.run_at(MIDNIGHT + 60, "status").success().stdout;
         assert!(!shown.contains("running"), "{shown}");
         // A process that another test starts just now may have inherited the open file.
         lock_as(&reader, nix::libc::F_UNLCK, 0, 0);
-        env.run_at(MIDNIGHT + 60, &args).silent();
+        env.run_at(MIDNIGHT + 60, args).silent();
         assert_eq!(env.statuses(), "1|SUCCESS");
     }
 }
@@ -481,23 +477,23 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     let target = shop.env.path("shop/target");
     let link = shop.env.path("shop/log");
     symlink(&target, &link).unwrap();
-    shop.pass(&["--joblog", "shop/log"]).silent();
+    shop.pass("--joblog shop/log").silent();
     assert!(fs::read_to_string(&target).unwrap().contains("\"outcome\":\"success\""));
     assert_eq!(as_owner(&target, MetadataExt::mode) & 0o777, 0o640);
     fs::remove_file(&target).unwrap();
     lchown(&link, SOMEBODY);
     shop.insert(1);
     let says = "shop/log is a symbolic link of user 65533, which is followed only if root or this user has made it";
-    shop.pass(&["--joblog", "shop/log"]).fails(1, &[says]);
-    let svg = ["simulate", "--policy", "even", "--for", "10m", "--svg", "shop/log"];
-    shop.run(&svg).fails(1, &[says]);
+    shop.pass("--joblog shop/log").fails(1, &[says]);
+    let svg = "simulate --policy even --for 10m --svg shop/log";
+    shop.run(svg).fails(1, &[says]);
     // Pages and pictures are written by root as well, and no link of another user's is followed.
-    shop.env.run(&svg).fails(1, &[says]);
+    shop.env.run(svg).fails(1, &[says]);
     assert!(!target.exists());
     assert_eq!(shop.statuses(), "NEW");
     fifo(&shop.env.path("shop/fifo"));
     shop.own("shop/fifo", NOBODY, NOBODY, 0o666);
-    shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
     // Nor one on the way.
     let planted = shop.env.path("shop/logs");
     fs::create_dir(shop.env.path("roots")).unwrap();
@@ -505,23 +501,22 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     lchown(&planted, SOMEBODY);
     let says =
         "logs on the way to shop/logs/jobs is a symbolic link of user 65533, which is followed";
-    shop.pass(&["--joblog", "shop/logs/jobs"]).fails(1, &[says]);
+    shop.pass("--joblog shop/logs/jobs").fails(1, &[says]);
     assert_eq!(fs::read_dir(shop.env.path("roots")).unwrap().count(), 0);
-    shop.pass(&["--state-dir", "shop/logs/state"])
-        .fails(1, &["logs on the way to shop/logs/state"]);
+    shop.pass("--state-dir shop/logs/state").fails(1, &["logs on the way to shop/logs/state"]);
     // Whoever reads from a FIFO of his need not go on.
     shop.own("shop/fifo", SOMEBODY, SOMEBODY, 0o666);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
-    shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
     drop(reader);
     shop.own("shop/fifo", NOBODY, NOBODY, 0o644);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
-    shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
     drop(reader);
     // The kernel's own links are its word.
-    shop.pass_of_root(&["--trust-owner", "--joblog", "/dev/stdout"]).success();
+    shop.pass_of_root("--trust-owner --joblog /dev/stdout").success();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -543,9 +538,14 @@ fn share_with_nobody(path: &Path) {
 }
 
 /// A pass in the shop that finds or names what it is told to do.
-fn told(shop: &Shop, args: &[&str]) -> Ran {
-    let mut command = shop.env.command(&["process", "--now", "@1795219200"]);
-    ran(&command.args(args).env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap())
+fn told(shop: &Shop, args: &str) -> Ran {
+    let mut command = shop.env.command("process --now @1795219200");
+    ran(&command
+        .args(args.words())
+        .env_remove("BACKLOG_DB")
+        .current_dir(&shop.dir)
+        .output()
+        .unwrap())
 }
 
 /// What user 65534 is told where a backlog.toml is found.
@@ -616,7 +616,7 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     );
     let run_as = "backlog.toml belongs to nobody: run this as nobody (crontab -u nobody -e, ";
     let refused = |says: &[&str]| {
-        for args in [&[][..], &["--config", "backlog.toml"]] {
+        for args in ["", "--config backlog.toml"] {
             told(&shop, args).fails(2, says);
             assert!(!shop.dir.join("ran").exists());
         }
@@ -641,13 +641,13 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     shop.own("shop", 0, 0, 0o755);
     symlink("backlog.toml", shop.dir.join("link.toml")).unwrap();
     std::os::unix::fs::lchown(shop.dir.join("link.toml"), Some(NOBODY), Some(NOBODY)).unwrap();
-    told(&shop, &["--config", "link.toml"]).fails(2, &["link.toml belongs to nobody: "]);
+    told(&shop, "--config link.toml").fails(2, &["link.toml belongs to nobody: "]);
     assert!(!shop.dir.join("ran").exists());
-    told(&shop, &["--config", "backlog.toml"]).silent();
+    told(&shop, "--config backlog.toml").silent();
     assert!(shop.dir.join("ran").exists());
     // `check` says it, and goes on.
     shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
-    let mut command = shop.env.command(&["check"]);
+    let mut command = shop.env.command("check");
     let checked = ran(&command.env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap());
     let stdout = checked.stdout.replace("\n                 ", " ");
     assert!(stdout.contains(run_as) && stdout.contains("handler"), "{checked:?}");
@@ -655,27 +655,27 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
 }
 
 /// Every command that is about a table, with what it needs to be one.
-const COMMANDS: [&[&str]; 20] = [
-    &["adopt", "--table", "BACKLOG"],
-    &["init"],
-    &["add", "{}"],
-    &["process", "--ndays", "9", "--", "true"],
-    &["process", "--ndays", "9", "--dry-run"],
-    &["pause"],
-    &["resume"],
-    &["status"],
-    &["status", "--html", "page.html"],
-    &["list"],
-    &["failures"],
-    &["show", "1"],
-    &["explain", "1"],
-    &["stop", "1"],
-    &["prune", "--older-than", "1d", "--status", "ARCHIVED"],
-    &["archive", "1"],
-    &["restore", "1"],
-    &["retry", "1"],
-    &["crontab", "--ndays", "9", "--", "/bin/true"],
-    &["simulate", "--from-table", "--policy", "even"],
+const COMMANDS: [&str; 20] = [
+    "adopt --table BACKLOG",
+    "init",
+    "add {}",
+    "process --ndays 9 -- true",
+    "process --ndays 9 --dry-run",
+    "pause",
+    "resume",
+    "status",
+    "status --html page.html",
+    "list",
+    "failures",
+    "show 1",
+    "explain 1",
+    "stop 1",
+    "prune --older-than 1d --status ARCHIVED",
+    "archive 1",
+    "restore 1",
+    "retry 1",
+    "crontab --ndays 9 -- /bin/true",
+    "simulate --from-table --policy even",
 ];
 
 #[test]
@@ -683,9 +683,8 @@ fn root_works_only_on_what_root_alone_can_change() {
     let Some(shop) = Shop::new("databases of other users") else { return };
     let db = shop.env.path("shop/app.db");
     let shown = db.canonicalize().unwrap().display().to_string();
-    let run =
-        |args: &[&str]| shop.env.run(&[&[args[0], "--db", "shop/app.db"], &args[1..]].concat());
-    let help = shop.env.run(&["--help"]).success().stdout;
+    let run = |args: &str| shop.env.run(&with_options("--db shop/app.db", args));
+    let help = shop.env.run("--help").success().stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let known = listed.take_while(|line| line.starts_with("  ")).filter_map(|line| {
         let name = line.strip_prefix("  ")?.split(' ').next()?;
@@ -696,7 +695,10 @@ fn root_works_only_on_what_root_alone_can_change() {
         .collect();
     assert!(known.len() > 10, "{known:?}");
     for name in known {
-        assert!(COMMANDS.iter().any(|command| command[0] == name), "{name} is not tried");
+        assert!(
+            COMMANDS.iter().any(|command| command.split(' ').next() == Some(name)),
+            "{name} is not tried"
+        );
     }
     let of_owner = format!(
         "backlog: {shown} belongs to nobody: run this as nobody (crontab -u nobody -e, or the user \
@@ -745,7 +747,7 @@ fn root_works_only_on_what_root_alone_can_change() {
             let ran = run(command);
             assert!(ran.exit == Some(2) && ran.stderr.starts_with(&says), "{command:?}: {ran:?}");
         }
-        let checked = run(&["check", "--ndays", "9", "--", "/bin/true"]);
+        let checked = run("check --ndays 9 -- /bin/true");
         let stdout = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let why = says.trim_start_matches("backlog: ").trim();
         assert!(stdout.contains(&format!("error database {why}")), "{checked:?}");
@@ -754,17 +756,17 @@ fn root_works_only_on_what_root_alone_can_change() {
         assert_eq!(shop.statuses(), "NEW");
         assert!(!shop.state("").exists() && !shop.env.path("page.html").exists());
         // The same with the owner's rights, and said to be fine.
-        shop.pass_of_root(&["--trust-owner"]).silent();
+        shop.pass_of_root("--trust-owner").silent();
         assert_eq!(shop.statuses(), "SUCCESS");
         shop.insert(1);
-        let mut command = shop.env.command(&["list", "--db", "shop/app.db"]);
+        let mut command = shop.env.command("list --db shop/app.db");
         ran(&command.env("BACKLOG_TRUST_OWNER", "1").output().unwrap()).success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
     // As its owner it works.
     shop.own("shop", NOBODY, NOBODY, 0o755);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
-    shop.pass(&[]).silent();
+    shop.pass("").silent();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -773,21 +775,18 @@ fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
     let Some(shop) = Shop::new("other files of a pass") else { return };
     let roots = shop.env.path("roots");
     fs::create_dir(&roots).unwrap();
-    shop.env.run(&["init", "--db", "roots/app.db"]).success();
+    shop.env.run("init --db roots/app.db").success();
     fs::create_dir(shop.env.path("shop/state")).unwrap();
     shop.own("shop/state", NOBODY, NOBODY, 0o755);
     symlink("../shop", roots.join("way")).unwrap();
-    let pass = |more: &[&str]| {
-        let line = ["process", "--db", "roots/app.db", "--ndays", "9"];
-        shop.env.run(&[&line[..], more].concat())
-    };
+    let pass = |more: &str| shop.env.run(&format!("process --db roots/app.db --ndays 9 {more}"));
     let shop_shown = shop.dir.canonicalize().unwrap().display().to_string();
     for (more, place) in [
-        (&["--state-dir", "shop/state", "--", "true"][..], "/state"),
-        (&["--state-dir", "shop/other", "--", "true"], ""),
-        (&["--joblog", "shop/joblog", "--", "true"], ""),
-        (&["--joblog", "roots/way/joblog", "--", "true"], ""),
-        (&["--ca-file", "shop/app.db", "--post", "https://localhost"], "/app.db"),
+        ("--state-dir shop/state -- true", "/state"),
+        ("--state-dir shop/other -- true", ""),
+        ("--joblog shop/joblog -- true", ""),
+        ("--joblog roots/way/joblog -- true", ""),
+        ("--ca-file shop/app.db --post https://localhost", "/app.db"),
     ] {
         let says = format!("backlog: {shop_shown}{place} belongs to nobody: run this as nobody ");
         pass(more).fails(2, &[&says]);
@@ -795,71 +794,59 @@ fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
     for key in ["sslrootcert", "sslcert", "sslkey"] {
         let db = format!("postgres://localhost/x?{key}={}/app.db", shop.dir.display());
         let says = format!("backlog: {shop_shown}/app.db belongs to nobody: run this as nobody ");
-        let status = ["status", "--db", &db, "--state-dir", "roots/state"];
-        shop.env.run(&status).fails(2, &[&says]);
+        shop.env.run(&format!("status --db {db} --state-dir roots/state")).fails(2, &[&says]);
     }
     for end in ["-wal", "-journal", "-shm", ".backlog"] {
         let path = shop.env.path(&format!("roots/app.db{end}"));
         let _ = fs::remove_file(&path);
         fs::write(&path, "").unwrap();
         chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-        pass(&["--", "true"]).fails(2, &[&format!("app.db{end} belongs to nobody: ")]);
+        pass("-- true").fails(2, &[&format!("app.db{end} belongs to nobody: ")]);
         fs::remove_file(&path).unwrap();
     }
     // A file in the state directory, and one that only a pass needs.
-    pass(&["--", "true"]).silent();
+    pass("-- true").silent();
     let lines = roots.join("app.db.backlog/lines");
     chown(&lines, Some(NOBODY), Some(NOBODY)).unwrap();
-    pass(&["--", "true"]).fails(1, &["lines: it belongs to user 65534; backlog did not create it"]);
+    pass("-- true").fails(1, &["lines: it belongs to user 65534; backlog did not create it"]);
     fs::remove_file(&lines).unwrap();
-    let list = ["list", "--db", "roots/app.db", "--set", "joblog=shop/joblog"];
-    shop.env.run(&list).fails(2, &["shop belongs to nobody: "]);
+    let list = "list --db roots/app.db --set joblog=shop/joblog";
+    shop.env.run(list).fails(2, &["shop belongs to nobody: "]);
     // A link of another user's, also where it leads to what is root's.
     symlink("../roots/app.db", shop.env.path("shop/link.db")).unwrap();
     shop.own("shop", 0, 0, 0o1777);
     let link = |uid| std::os::unix::fs::lchown(shop.env.path("shop/link.db"), Some(uid), Some(uid));
     link(NOBODY).unwrap();
-    let status = ["status", "--db", "shop/link.db"];
-    shop.env.run(&status).fails(2, &["link.db belongs to nobody: "]);
+    let status = "status --db shop/link.db";
+    shop.env.run(status).fails(2, &["link.db belongs to nobody: "]);
     link(0).unwrap();
-    shop.env.run(&status).success();
+    shop.env.run(status).success();
     // What is published is written by root wherever it is read.
     shop.own("shop", NOBODY, NOBODY, 0o755);
-    pass(&["--metrics", "shop/pass.prom", "--", "true"]).silent();
-    let status = ["status", "--db", "roots/app.db", "--html", "shop/page.html"];
-    shop.env.run(&status).success();
+    pass("--metrics shop/pass.prom -- true").silent();
+    shop.env.run("status --db roots/app.db --html shop/page.html").success();
     assert!(shop.env.path("shop/pass.prom").exists() && shop.env.path("shop/page.html").exists());
 }
 
 #[test]
 fn trust_in_an_owner_is_a_word_of_the_command_line_and_no_handlers() {
     let Some(shop) = Shop::new("trust in an owner") else { return };
-    let handler = ["--", "sh", "-c", "env >shop/env"];
-    let line = ["process", "--ndays", "9", "--now", "@1795219200", "--db", "shop/app.db"];
-    let mut command = shop.env.command(&[&line[..], &handler].concat());
+    let line = "process --ndays 9 --now @1795219200 --db shop/app.db";
+    let mut command = shop.env.command(&format!("{line} -- sh -c 'env >shop/env'"));
     ran(&command.env("BACKLOG_TRUST_OWNER", "yes").output().unwrap()).silent();
     let env = fs::read_to_string(shop.env.path("shop/env")).unwrap();
     assert!(env.contains("BACKLOG_ID=1") && !env.contains("TRUST_OWNER"), "{env}");
-    let mut command = shop.env.command(&line);
+    let mut command = shop.env.command(line);
     let why = "BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
     ran(&command.env("BACKLOG_TRUST_OWNER", "maybe").output().unwrap()).fails(2, &[why]);
-    let mut command = shop.env.command(&line);
+    let mut command = shop.env.command(line);
     ran(&command.env("BACKLOG_TRUST_OWNER", "0").output().unwrap())
         .fails(2, &["belongs to nobody"]);
     fs::write(shop.env.path("backlog.toml"), "[defaults]\ntrust_owner = true\n").unwrap();
-    shop.env.run(&["status"]).fails(2, &["no key \"trust_owner\""]);
+    shop.env.run("status").fails(2, &["no key \"trust_owner\""]);
     fs::remove_file(shop.env.path("backlog.toml")).unwrap();
     // What is printed for a crontab says it as well.
-    let printed = shop.env.run(&[
-        "crontab",
-        "--db",
-        "shop/app.db",
-        "--ndays",
-        "9",
-        "--trust-owner",
-        "--",
-        "/bin/true",
-    ]);
+    let printed = shop.env.run("crontab --db shop/app.db --ndays 9 --trust-owner -- /bin/true");
     assert!(printed.success().stdout.contains(" --trust-owner "));
 }
 
@@ -870,16 +857,16 @@ fn what_is_read_as_a_file_is_one_and_has_an_end() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     fs::write(env.path("long"), vec![b'#'; 1024 * 1024 + 1]).unwrap();
     for (args, says) in [
-        (["--config", "fifo", "--ndays", "1"], "fifo: it is no regular file"),
-        (["--config", "/dev/zero", "--ndays", "1"], "/dev/zero: it is no regular file"),
-        (["--config", "long", "--ndays", "1"], "long: it is longer than 1048576 bytes"),
-        (["--every", "1m", "--policy", "sns:fifo"], "could not read fifo: it is no regular file"),
-        (["--every", "1m", "--policy", "sns:long"], "could not read long: it is longer than "),
+        ("--config fifo --ndays 1", "fifo: it is no regular file"),
+        ("--config /dev/zero --ndays 1", "/dev/zero: it is no regular file"),
+        ("--config long --ndays 1", "long: it is longer than 1048576 bytes"),
+        ("--every 1m --policy sns:fifo", "could not read fifo: it is no regular file"),
+        ("--every 1m --policy sns:long", "could not read long: it is longer than "),
     ] {
-        env.run(&[&["process"], &args[..], &["--", "true"]].concat()).fails(2, &[says]);
+        env.run(&format!("process {args} -- true")).fails(2, &[says]);
     }
     symlink("fifo", env.path("backlog.toml")).unwrap();
-    env.run(&["process", "--ndays", "1", "--", "true"]).fails(2, &["it is no regular file"]);
+    env.run("process --ndays 1 -- true").fails(2, &["it is no regular file"]);
 }
 
 #[test]
@@ -889,7 +876,7 @@ fn check_names_a_file_with_credentials_that_others_can_read() {
     let read = |text: &str, mode: u32| {
         fs::write(&config, format!("[defaults]\nndays = 1\n{text}")).unwrap();
         fs::set_permissions(&config, fs::Permissions::from_mode(mode)).unwrap();
-        env.run(&["check"]).stdout
+        env.run("check").stdout
     };
     let header = "post = 'http://localhost'\nheader = 'Authorization: Bearer s3cret'\n";
     for (text, says) in [
@@ -914,54 +901,50 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     env.sql(
         "INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')",
     );
-    let code = ["--", "sh", "-c", "echo {PAYLOAD}"];
+    let code = "-- sh -c 'echo {PAYLOAD}'";
     let says = "the record's {PAYLOAD} in \"echo {PAYLOAD}\" could be run as code; let the program \
                 read $BACKLOG_ROW_PAYLOAD, or the JSON on its standard input";
-    let schedule = ["--ndays", "9"];
-    let run = |command: &str, rest: &[&str]| {
-        env.run_at(MIDNIGHT, &[&[command], &schedule[..], rest].concat())
-    };
-    run("process", &code).fails(2, &[says]);
-    run("process", &["--", "{PAYLOAD}"]).fails(2, &["would choose the program that is run"]);
-    run("crontab", &code).fails(2, &[says]);
-    let checked = run("check", &code);
+    let run =
+        |command: &str, rest: &str| env.run_at(MIDNIGHT, &format!("{command} --ndays 9 {rest}"));
+    run("process", code).fails(2, &[says]);
+    run("process", "-- {PAYLOAD}").fails(2, &["would choose the program that is run"]);
+    run("crontab", code).fails(2, &[says]);
+    let checked = run("check", code);
     assert!(checked.exit == Some(1) && checked.stdout.contains(says), "{checked:?}");
-    let archive = ["--max-age", "1s", "--on-archive", "sh -c 'echo {payload}'", "--", "false"];
-    run("process", &archive).fails(2, &["--on-archive: the record's {payload} in \"echo"]);
+    let archive = r#"--max-age 1s --on-archive "sh -c 'echo {payload}'" -- false"#;
+    run("process", archive).fails(2, &["--on-archive: the record's {payload} in \"echo"]);
     // So it is with what stands in backlog.toml.
     let config = "[defaults]\nexec = ['sh', '-c', 'echo {payload}']\nndays = 9\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     for command in ["process", "crontab"] {
-        env.run(&[command])
-            .fails(2, &["the record's {payload} in \"echo {payload}\" could be run"]);
+        env.run(command).fails(2, &["the record's {payload} in \"echo {payload}\" could be run"]);
     }
     let config =
         "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{payload}']\nndays = 9\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     for command in ["process", "crontab"] {
-        env.run(&[command]).fails(2, &["--on-archive: the record's {payload} after -c could"]);
+        env.run(command).fails(2, &["--on-archive: the record's {payload} after -c could"]);
     }
-    assert!(env.run(&["check"]).stdout.contains("--on-archive: the record's {payload} after -c"));
+    assert!(env.run("check").stdout.contains("--on-archive: the record's {payload} after -c"));
     assert_eq!(env.statuses(), "1|NEW");
     assert!(!env.path("ran").exists());
     fs::remove_file(env.path("backlog.toml")).unwrap();
     // An argument of its own is a value, and ${id} is the shell's.
-    let fine = ["--", "sh", "-c", "id=7; echo \"${id} $1\" >said", "sh", "{PAYLOAD}"];
-    run("process", &fine).silent();
+    run("process", r#"-- sh -c 'id=7; echo "${id} $1" >said' sh {PAYLOAD}"#).silent();
     assert_eq!(fs::read_to_string(env.path("said")).unwrap(), "7 \"; touch ran\"\n");
 }
 
 #[test]
 fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can() {
     let Some(shop) = Shop::new("pauses of another user's database") else { return };
-    let (pause, resume) = (["pause", "--db", "shop/app.db"], ["resume", "--db", "shop/app.db"]);
-    let root = |args: &[&str]| shop.env.run(&[args, &["--trust-owner"]].concat());
-    root(&pause).success();
+    let (pause, resume) = ("pause --db shop/app.db", "resume --db shop/app.db");
+    let root = |args: &str| shop.env.run(&format!("{args} --trust-owner"));
+    root(pause).success();
     for file in fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path()) {
         let owner = as_owner(&file, MetadataExt::uid);
         assert_eq!(owner, NOBODY, "{}", file.display());
     }
-    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    shop.pass_as(NOBODY, NOBODY, "").silent();
     assert_eq!(shop.statuses(), "NEW");
     // Whoever may read it can without a write-ahead log.
     let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
@@ -969,14 +952,14 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
     drop(connection);
     for command in [pause, resume] {
         let says = ["app.db.backlog/table-BACKLOG", "belongs to user 65534", "run as that user"];
-        shop.run_as(SOMEBODY, SOMEBODY, &command).fails(1, &says);
+        shop.run_as(SOMEBODY, SOMEBODY, command).fails(1, &says);
     }
-    shop.run_as(NOBODY, NOBODY, &resume).success();
-    shop.run_as(NOBODY, NOBODY, &pause).success();
-    shop.pass_of_root(&["--trust-owner"]).silent();
+    shop.run_as(NOBODY, NOBODY, resume).success();
+    shop.run_as(NOBODY, NOBODY, pause).success();
+    shop.pass_of_root("--trust-owner").silent();
     assert_eq!(shop.statuses(), "NEW");
-    root(&resume).success();
-    shop.pass_of_root(&["--trust-owner"]).silent();
+    root(resume).success();
+    shop.pass_of_root("--trust-owner").silent();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -984,26 +967,26 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
 fn a_link_in_the_place_of_a_pause_is_not_followed() {
     let Some(shop) = Shop::new("a link for a pause") else { return };
     shop.plant_state();
-    shop.run(&["pause", "--db", "shop/app.db"]).success();
+    shop.run("pause --db shop/app.db").success();
     let names = fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path());
     let pause = names.last().unwrap();
     let target = shop.env.path("of-root");
     fs::write(&target, "mine").unwrap();
     fs::remove_file(&pause).unwrap();
     symlink(&target, &pause).unwrap();
-    let told = shop.pass(&[]).success().stderr;
+    let told = shop.pass("").success().stderr;
     assert!(told.contains("it is a symbolic link; backlog did not create it: remove it"), "{told}");
     assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
-    let status = shop.run(&["status", "--db", "shop/app.db"]).success().stdout;
+    let status = shop.run("status --db shop/app.db").success().stdout;
     assert!(
         status.contains(": it is a symbolic link; backlog did not create it: remove it"),
         "{status}"
     );
-    shop.run(&["pause", "--db", "shop/app.db"]).success();
+    shop.run("pause --db shop/app.db").success();
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
-    shop.run(&["resume", "--db", "shop/app.db"]).success();
+    shop.run("resume --db shop/app.db").success();
     assert!(target.exists());
-    shop.pass(&[]).silent();
+    shop.pass("").silent();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -1013,13 +996,12 @@ fn what_stands_beside_a_database_holds_nobody_up() {
     for end in ["journal", "wal", "shm"] {
         let path = env.path(&format!("test.db-{end}"));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let says = format!("test.db-{end}: it is no regular file; remove it");
-        for args in [&["status"][..], &["process", "--ndays", "1", "--", "true"], &["init"]] {
-            env.run(args).fails(1, &[&says]);
+        for args in ["status", "process --ndays 1 -- true", "init"] {
+            env.run(args).fails(1, &[&format!("test.db-{end}: it is no regular file; remove it")]);
         }
         fs::remove_file(path).unwrap();
     }
-    env.run(&["status"]).success();
+    env.run("status").success();
 }
 
 #[test]
@@ -1027,7 +1009,7 @@ fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
     let Some(shop) = Shop::new("a journal of somebody's in a sticky directory") else { return };
     shop.own("shop", 0, 0, 0o1777);
     shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o600);
-    let pass = || shop.pass_as(SOMEBODY, SOMEBODY, &[]);
+    let pass = || shop.pass_as(SOMEBODY, SOMEBODY, "");
     for end in ["journal", "wal"] {
         let path = shop.env.path(&format!("shop/app.db-{end}"));
         let _ = fs::remove_file(&path);
@@ -1048,7 +1030,7 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
     let Some(shop) = Shop::new("a record of passes of two users") else { return };
     shop.own("shop", NOBODY, NOBODY, 0o770);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
-    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    shop.pass_as(NOBODY, NOBODY, "").silent();
     for name in ["state.db", "state.db-journal"] {
         let found = as_owner(&shop.state(name), |it| (it.uid(), it.mode() & 0o777));
         assert_eq!(found, (NOBODY, 0o660), "{name}");
@@ -1063,10 +1045,10 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
         seen.display()
     );
     let handler = shop.env.script("looking", &look);
-    shop.pass_with(SOMEBODY, NOBODY, &[], &handler).silent();
+    shop.pass_with(SOMEBODY, NOBODY, "", &handler).silent();
     let seen = fs::read_to_string(seen).unwrap();
     assert_eq!(seen.lines().last(), Some("NULL|1"), "{seen}");
-    let status = shop.run(&["status", "--db", "shop/app.db", "--json"]).success().stdout;
+    let status = shop.run("status --db shop/app.db --json").success().stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
@@ -1108,7 +1090,7 @@ fn members_of_a_group_share_state_db_whatever_their_own_group_is() {
         shop.insert(minute + 2);
         pass(uid, MIDNIGHT + i64::from(minute) * 60).silent();
     }
-    let status = shop.run_as(one, group, &["status", "--db", "shop/app.db", "--json"]);
+    let status = shop.run_as(one, group, "status --db shop/app.db --json");
     let status = status.success().stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let line = &status["passes"]["lines"][0];
@@ -1124,10 +1106,10 @@ fn state_db_of_several_databases_is_readable_for_nobody_who_cannot_read_all() {
     shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
     shop.own("shop/secret.db", NOBODY, NOBODY, 0o600);
     let mode = || as_owner(&shop.env.path("state/state.db"), |it| it.mode() & 0o777);
-    shop.pass_as(NOBODY, NOBODY, &["--state-dir", "state"]).silent();
+    shop.pass_as(NOBODY, NOBODY, "--state-dir state").silent();
     assert_eq!(mode(), 0o660);
-    let line = ["process", "--ndays", "9", "--db", "shop/secret.db", "--state-dir", "state"];
-    shop.run_as(NOBODY, NOBODY, &[&line[..], &["--", "true"]].concat()).silent();
+    let line = "process --ndays 9 --db shop/secret.db --state-dir state";
+    shop.run_as(NOBODY, NOBODY, &format!("{line} -- true")).silent();
     assert_eq!(mode(), 0o600);
 }
 
@@ -1142,18 +1124,17 @@ fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
     env.insert(1, MIDNIGHT);
     fifo(&env.path("certificates"));
     let file = env.path("certificates").display().to_string();
-    let post = ["--post", "https://127.0.0.1:9/"];
-    let words = ["process", "--ndays", "9", "--now", "@1795219200", "--ca-file", &file];
+    let words = "process --ndays 9 --now @1795219200 --post https://127.0.0.1:9/";
     let why = "certificates: it is no regular file";
-    env.run(&[&words[..], &post].concat()).fails(1, &[why]);
-    let mut command = env.command(&[&words[..5], &post].concat());
+    env.run(&format!("{words} --ca-file {file}")).fails(1, &[why]);
+    let mut command = env.command(words);
     ran(&command.env("SSL_CERT_FILE", &file).output().unwrap()).fails(1, &["SSL_CERT_FILE", why]);
-    let mut command = env.command(&[&words[..5], &post].concat());
+    let mut command = env.command(words);
     // What else lies in a directory is passed over.
     let ran_with = ran(&command.env("SSL_CERT_DIR", env.path("")).output().unwrap());
     ran_with.fails(1, &["there is no certificate in SSL_CERT_DIR"]);
     let url = format!("postgres://u@127.0.0.1:9/x?sslmode=verify-full&sslrootcert={file}");
-    env.run(&["status", "--db", &url]).fails(2, &[why]);
+    env.run(&format!("status --db {url}")).fails(2, &[why]);
     assert_eq!(env.statuses(), "1|NEW");
 }
 
@@ -1165,17 +1146,17 @@ fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
     let page = env.path("man/man1/backlog-add.1");
     symlink(env.path("target"), &page).unwrap();
     let why = ["could not write ", "backlog-add.1: it is no regular file"];
-    env.run(&["man", &pages]).fails(1, &why);
+    env.run(&format!("man {pages}")).fails(1, &why);
     assert!(!env.path("target").exists());
     fs::remove_file(&page).unwrap();
     fifo(&page);
-    env.run(&["man", &pages]).fails(1, &why);
+    env.run(&format!("man {pages}")).fails(1, &why);
     fs::remove_file(&page).unwrap();
-    env.run(&["man", &pages]).success();
-    env.run(&["man", &pages]).success();
+    env.run(&format!("man {pages}")).success();
+    env.run(&format!("man {pages}")).success();
     fs::rename(env.path("man/man1"), env.path("elsewhere")).unwrap();
     symlink("../elsewhere", env.path("man/man1")).unwrap();
-    env.run(&["man", &pages]).fails(1, &["could not write "]);
+    env.run(&format!("man {pages}")).fails(1, &["could not write "]);
     fs::remove_file(env.path("man/man1")).unwrap();
     fs::rename(env.path("elsewhere"), env.path("man/man1")).unwrap();
     assert!(fs::read_to_string(&page).unwrap().contains(".TH backlog-add 1"));
@@ -1191,10 +1172,10 @@ fn reports_are_hidden_from_whom_the_database_is_and_no_lock_holds_them_up() {
         // Whoever may read a directory may lock it, and keep the lock.
         let directory = fs::File::open(env.path("reports")).unwrap();
         rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        let words = ["status", "--fibonacci", "--html", "reports/page.html"];
-        env.run(&[&words[..], &["--metrics", "reports/status.prom"]].concat()).success();
-        let pass = ["process", "--fibonacci", "--metrics", "reports/pass.prom", "--", "true"];
-        env.run(&pass).silent();
+        let words = "status --fibonacci --html reports/page.html";
+        env.run(&format!("{words} --metrics reports/status.prom")).success();
+        let pass = "process --fibonacci --metrics reports/pass.prom -- true";
+        env.run(pass).silent();
         for name in ["page.html", "status.prom", "pass.prom"] {
             let mode = fs::metadata(env.path("reports").join(name)).unwrap().mode() & 0o777;
             assert_eq!(mode, report, "{name} of a database with mode {database:o}");
@@ -1234,12 +1215,12 @@ fn a_queue_has_a_name_that_no_shell_takes_for_anything_else() {
         let says =
             ["a name starts with a letter or digit, and has up to 64 of A-Z, a-z, 0-9, _, . and -"];
         if is_legal {
-            env.run(&["status"]).success();
-            env.run(&["status", "--queue", name]).success();
+            env.run("status").success();
+            env.run(&format!("status --queue {name}")).success();
         } else {
-            env.run(&["status"]).fails(2, &says);
+            env.run("status").fails(2, &says);
             fs::remove_file(env.path("backlog.toml")).unwrap();
-            env.run(&["status", &format!("--queue={name}")]).fails(2, &[""]);
+            env.run(&format!("status --queue={}", quoted(name))).fails(2, &[""]);
         }
     }
 }
@@ -1256,8 +1237,7 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
         staying.script
     );
     let now = format!("@{MIDNIGHT}");
-    let mut pass =
-        env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script]);
+    let mut pass = env.spawn(&format!("process --now {now} --ndays 1 -- {}", sh(&script)));
     staying.wait_for_begin();
     crate::testenv::wait_until("the descendant begins", || {
         fs::read_to_string(env.path("child")).is_ok_and(|pid| pid.ends_with('\n'))

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::testenv::{Ran, TestEnv, ran, signal, skipped, wait_until};
+use crate::testenv::{Args, Ran, TestEnv, quoted, ran, sh, signal, skipped, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
 const RECORDS: usize = 600;
@@ -31,7 +31,7 @@ impl Machines {
     fn new(cluster: &Cluster, records: usize) -> Self {
         let database = cluster.database();
         let machines: Vec<_> = (0..4).map(|_| TestEnv::on(&database)).collect();
-        machines[0].run(&["init"]).success();
+        machines[0].run("init").success();
         database.sql(&format!(
             "INSERT INTO backlog (date_inserted) SELECT now() - n * interval '1 s' \
              FROM generate_series(1, {records}) n; ANALYZE backlog"
@@ -67,7 +67,7 @@ impl Machines {
     }
 
     fn spawn(&self, machine: usize, handler: &str) -> Child {
-        let args = ["process", "--ndays", "1", "--jobs", "2", "--", handler];
+        let args = format!("process --ndays 1 --jobs 2 -- {handler}");
         piped(&mut self.machines[machine].command(&args))
     }
 
@@ -191,15 +191,14 @@ fn what_a_pass_has_done_survives_a_crash_of_the_server_right_behind_it() {
     let machines = Machines::new(&cluster, 30);
     let [first, second] = [&machines.machines[0], &machines.machines[1]];
     let handler = machines.handler();
-    first.run(&["process", "--ndays", "1", "--max-records", "20", "--", &handler]).silent();
+    first.run(&format!("process --ndays 1 --max-records 20 -- {handler}")).silent();
     cluster.crash();
     let done = "SELECT count(*) FROM backlog WHERE status = 'SUCCESS'";
     assert_eq!(machines.database.query(done), "20");
     // A claim that is free says that its record's outcome is there to stay, while others are in hand.
     let pausing = first.pausing();
     let script = format!("[ $BACKLOG_ID -lt 30 ] || {{ {}; }}", pausing.script);
-    let args =
-        ["process", "--ndays", "1", "--order", "oldest", "--jobs", "2", "--", "sh", "-c", &script];
+    let args = format!("process --ndays 1 --order oldest --jobs 2 -- {}", sh(&script));
     let pass = first.spawn(&args);
     pausing.wait_for_begin();
     wait_until("all others are done", || machines.database.query(done) == "29");
@@ -209,7 +208,7 @@ fn what_a_pass_has_done_survives_a_crash_of_the_server_right_behind_it() {
     assert_eq!(machines.database.query(done), "29");
     pausing.let_go();
     machines.finished(pass).silent();
-    second.run(&["process", "--ndays", "1", "--", &handler]).silent();
+    second.run(&format!("process --ndays 1 -- {handler}")).silent();
     assert_eq!(machines.database.query(done), "30");
     assert_eq!(machines.handled(), 20, "a record was tried again");
 }
@@ -229,7 +228,7 @@ fn streaming(cluster: &Cluster) -> (Machines, Child) {
     let machines = Machines::new(cluster, 9_000);
     let notes = machines.notes.path("handled").display().to_string();
     let args =
-        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
+        format!("process --fibonacci --stream -- python3 -c {} {notes}", quoted(EVERY_THIRD_FAILS));
     let pass = piped(&mut machines.machines[0].command(&args));
     (machines, pass)
 }
@@ -290,7 +289,7 @@ fn killed_passes_lose_nothing_and_repeat_only_what_was_in_hand() {
     }
     // What was just being tried when its pass was killed may have been in the hands of others'
     // lists already.
-    machines.machines[0].run(&["process", "--ndays", "1", "--drain", "--", &handler]).silent();
+    machines.machines[0].run(&format!("process --ndays 1 --drain -- {handler}")).silent();
     let repeats = machines.repeats();
     assert!(repeats <= kills * 2, "{repeats} repeats after {kills} kills");
 }
@@ -301,8 +300,7 @@ fn an_outcome_is_settled_although_the_connections_were_lost_meanwhile() {
     let machines = Machines::new(&cluster, 1);
     let env = &machines.machines[0];
     let pausing = env.pausing();
-    let args = ["process", "--ndays", "1", "-v", "--", "sh", "-c", &pausing.script];
-    let pass = env.spawn_logging(&args);
+    let pass = env.spawn_logging(&format!("process --ndays 1 -v -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     cluster.stop();
     pausing.let_go();
@@ -319,8 +317,8 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     let machines = Machines::new(cluster, 1);
     let [first, second] = [&machines.machines[0], &machines.machines[1]];
     let (slow, other) = (first.pausing(), second.pausing());
-    let args = ["process", "--ndays", "1", "--", "sh", "-c"];
-    let pass = first.spawn(&[&args[..], &[&slow.script]].concat());
+    let args = "process --ndays 1 --";
+    let pass = first.spawn(&format!("{args} {}", sh(&slow.script)));
     slow.wait_for_begin();
     // It cannot take its claim back while it is stopped.
     let signal = |name: &str| {
@@ -332,7 +330,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
         machines.terminate(number);
     }
     wait_until("its sessions are gone", || machines.session_count() == 0);
-    let successor = second.spawn(&[&args[..], &[&other.script]].concat());
+    let successor = second.spawn(&format!("{args} {}", sh(&other.script)));
     other.wait_for_begin();
     signal("-CONT");
     // It ends its handler, which would wait for ever.
@@ -351,7 +349,7 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
         let machines = Machines::new(&cluster, 1);
         let env = &machines.machines[0];
         let pausing = env.pausing();
-        let pass = env.spawn(&["process", "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+        let pass = env.spawn(&format!("process --ndays 1 -- {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         let before = machines.sessions();
         if crashes {
@@ -371,9 +369,8 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
         }
         let handler = machines.handler();
         // While the server recovers there is nothing to connect to.
-        let args = ["process", "--ndays", "1", "--", &handler];
         wait_until("another pass has come and gone", || {
-            let ran = machines.machines[1].run(&args);
+            let ran = machines.machines[1].run(&format!("process --ndays 1 -- {handler}"));
             assert!([Some(0), Some(75)].contains(&ran.exit), "{ran:?}");
             ran.exit == Some(0)
         });
@@ -393,7 +390,7 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
     let handler = machines.handler();
     let spawn = |machine: usize| {
         let url = if machine < 3 { pooled.url() } else { machines.database.url() };
-        let args = ["process", "--ndays", "1", "--jobs", "2", "--", &handler];
+        let args = format!("process --ndays 1 --jobs 2 -- {handler}");
         piped(machines.machines[machine].command(&args).env("BACKLOG_DB", url))
     };
     let passes: Vec<_> = (0..4).map(spawn).collect();
@@ -406,10 +403,10 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
         machines.database.sql("UPDATE backlog SET status = 'NEW' WHERE id = 7");
         let env = &machines.machines[0];
         let pausing = env.pausing();
-        let args = ["process", "--ndays", "1", "-vv", "--", "sh", "-c", &pausing.script];
+        let args = format!("process --ndays 1 -vv -- {}", sh(&pausing.script));
         let pass = piped(env.command(&args).env("BACKLOG_DB", one.url()));
         pausing.wait_for_begin();
-        let args = ["process", "--ndays", "1", "-vv", "--", &handler];
+        let args = format!("process --ndays 1 -vv -- {handler}");
         let beside = machines.machines[1].command(&args).env("BACKLOG_DB", other.url()).output();
         let beside = ran(&beside.unwrap());
         assert!(beside.stderr.contains("record 7 is in the hands of another pass"), "{beside:?}");
@@ -429,7 +426,7 @@ fn a_pooler_for_sessions_is_a_server_and_one_for_statements_is_refused() {
         let machines = Machines::new(cluster, 3);
         let Some(pool) = pgbouncer_with(cluster, &[&format!("pool_mode={mode}")]) else { return };
         let url = pool.database(&machines.database).url();
-        let args = ["process", "--ndays", "1", "-vv", "--", &machines.handler()];
+        let args = format!("process --ndays 1 -vv -- {}", machines.handler());
         let mut command = machines.machines[0].command(&args);
         let ran = ran(&command.env("BACKLOG_DB", url).output().unwrap());
         if mode == "session" {
@@ -449,24 +446,24 @@ fn what_a_pooler_refuses_for_good_is_told_from_what_passes() {
     let Some(pool) = pgbouncer_with(&cluster, &["query_wait_timeout=1"]) else { return };
     let url = pool.database(&machines.database).url();
     let handler = machines.handler();
-    let run = |url: &str, args: &[&str]| {
+    let run = |url: &str, args: &str| {
         ran(&machines.machines[0].command(args).env("BACKLOG_DB", url).output().unwrap())
     };
-    let pass = ["process", "--ndays", "1", "--", &handler];
-    for args in [&["list"][..], &pass] {
+    let pass = format!("process --ndays 1 -- {handler}");
+    for args in ["list", &pass] {
         let refused = run(&format!("{url}&options=-c%20search_path%3Dpublic"), args);
         refused.fails(1, &["could not connect to postgres://", "unsupported startup parameter"]);
     }
     // All connections of the pool are in use.
     let mut others: Vec<_> = (0..4).map(|_| pool.database(&machines.database).client()).collect();
     others.iter_mut().for_each(|other| other.batch_execute("BEGIN").unwrap());
-    for args in [&["list"][..], &pass] {
+    for args in ["list", &pass] {
         run(&url, args).fails(75, &["postgres://", "query_wait_timeout", "try later"]);
     }
     drop(others);
     cluster.stop();
     for _ in 0..2 {
-        for args in [&["list"][..], &pass] {
+        for args in ["list", &pass] {
             run(&url, args).fails(75, &["postgres://", "try later"]);
         }
     }
@@ -482,7 +479,7 @@ fn an_outcome_is_settled_although_the_server_behind_a_pooler_was_away_meanwhile(
         let url = pool.database(&machines.database).url();
         let env = &machines.machines[0];
         let pausing = env.pausing();
-        let args = ["process", "--ndays", "1", "-v", "--", "sh", "-c", &pausing.script];
+        let args = format!("process --ndays 1 -v -- {}", sh(&pausing.script));
         let pass = piped(env.command(&args).env("BACKLOG_DB", url));
         pausing.wait_for_begin();
         match crashes {
@@ -515,8 +512,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
         let name = machines.database.query("SELECT current_database()");
         let pausing = env.pausing();
         let script = format!("echo $BACKLOG_ID >>seen; {}", pausing.script);
-        let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
-        let pass = env.spawn_logging(&args);
+        let pass = env.spawn_logging(&format!("process --ndays 1 -v --jobs 2 -- {}", sh(&script)));
         pausing.wait_for_begin();
         set_read_only(&machines.database, true);
         pausing.let_go();
@@ -542,7 +538,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
     let machines = Machines::new(&cluster, 3);
     set_read_only(&machines.database, true);
     let handler = machines.handler();
-    for args in [&["process", "--ndays", "1", "--", &handler][..], &["archive", "1"]] {
+    for args in [&format!("process --ndays 1 -- {handler}"), "archive 1"] {
         let says = ["in a read-only transaction; this server is a standby, name the primary"];
         machines.machines[0].run(args).fails(1, &says);
     }
@@ -563,7 +559,7 @@ fn outcomes_outlive_a_failover_to_a_standby() {
         // Record 1 is done before the failover.
         let script =
             format!("echo $BACKLOG_ID >>seen; [ $BACKLOG_ID = 1 ] || {{ {}; }}", pausing.script);
-        let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
+        let args = format!("process --ndays 1 -v --jobs 2 -- {}", sh(&script));
         let hosts = [&primary, &standby].map(|it| it.sockets().display().to_string()).join(",");
         let url = format!("postgres://postgres@/{name}?host={hosts}{parameter}");
         let pass = piped(env.command(&args).env("BACKLOG_DB", url));
@@ -637,20 +633,20 @@ fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
     let has_pgmq = machines.database.install_pgmq();
     let env = &machines.machines[0];
     if has_pgmq {
-        env.run(&["init", "--pgmq", "jobs"]).success();
+        env.run("init --pgmq jobs").success();
     }
     let handler = machines.handler();
     for (args, is_of_pgmq) in [
-        (&["list", "--where", "id > 0", "--set", "date_inserted.sql=now()"][..], false),
-        (&["explain", "1", "--ndays", "1"], false),
-        (&["init", "--if-missing"], false),
-        (&["add", "[1]"], false),
-        (&["archive", "1"], false),
-        (&["process", "--ndays", "1", "--", &handler], false),
-        (&["status", "--pgmq", "jobs"], true),
-        (&["list", "--pgmq", "none"], true),
-        (&["init", "--if-missing", "--pgmq", "jobs"], true),
-        (&["process", "--pgmq", "jobs", "--", &handler], true),
+        ("list --where 'id > 0' --set date_inserted.sql=now()", false),
+        ("explain 1 --ndays 1", false),
+        ("init --if-missing", false),
+        ("add [1]", false),
+        ("archive 1", false),
+        (&format!("process --ndays 1 -- {handler}"), false),
+        ("status --pgmq jobs", true),
+        ("list --pgmq none", true),
+        ("init --if-missing --pgmq jobs", true),
+        (&format!("process --pgmq jobs -- {handler}"), true),
     ] {
         if is_of_pgmq && !has_pgmq {
             continue;
@@ -681,7 +677,7 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
         let handler = machines.handler();
-        let args = ["process", "--ndays", "1", "--", &handler];
+        let args = format!("process --ndays 1 -- {handler}");
         let mut command = machines.machines[0].command(&args);
         let refused = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
         refused.fails(
@@ -717,7 +713,7 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
         let handler = machines.handler();
-        let args = ["process", "--ndays", "1", "--", &handler];
+        let args = format!("process --ndays 1 -- {handler}");
         let mut command = machines.machines[0].command(&args);
         let ended = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
         assert_eq!(ended.exit, Some(75), "{ended:?}");
@@ -748,7 +744,7 @@ fn a_pass_with_nothing_due_among_a_million_finished_rows_looks_at_a_few_pages() 
     let env = &machines.machines[0];
     let mut seen = cluster.log().len();
     for schedule in ["--ndays=7", "--fibonacci", "--progressive", "--policy=even"] {
-        env.run(&["process", schedule, "--", "/bin/true"]).silent();
+        env.run(&format!("process {schedule} -- /bin/true")).silent();
         let log = cluster.log();
         let (statements, buffers) = buffers(&log[seen..]);
         seen = log.len();
@@ -777,12 +773,12 @@ fn buffers(log: &str) -> (usize, u64) {
 }
 
 /// The program as a user whom the machine does not know, as in a container with a random number.
-fn stranger(env: &TestEnv, home: Option<&str>, args: &[&str]) -> Command {
+fn stranger(env: &TestEnv, home: Option<&str>, args: &str) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid=12345", "--regid=12345", "--clear-groups", "--"])
         .arg(env!("CARGO_BIN_EXE_backlog"))
-        .args(args)
+        .args(args.words())
         .current_dir(env.path(""))
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
@@ -799,14 +795,14 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
         return skipped("a random user: needs root");
     }
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     let renew = || {
         database.sql("TRUNCATE backlog; INSERT INTO backlog (date_inserted) VALUES (now())");
     };
-    let run = |home, args: &[&str]| ran(&stranger(&env, home, args).output().unwrap());
+    let run = |home, args: &str| ran(&stranger(&env, home, args).output().unwrap());
     let statuses = || database.query("SELECT string_agg(status, ',') FROM backlog");
-    let pass = ["process", "--ndays", "9", "--", "true"];
+    let pass = "process --ndays 9 -- true";
     let lost = "; without one the history of passes, the causes of failures, the cursors of capped passes \
                 and the slots of missed ticks are lost: name one with --state-dir";
     for (home, why) in [
@@ -815,41 +811,40 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
         (Some("/root"), "could not open /root/.local/state/backlog: permission denied"),
     ] {
         renew();
-        let said = run(home, &pass).success();
+        let said = run(home, pass).success();
         assert_eq!(said.stderr, format!("backlog: no state directory: {why}{lost}\n"));
         assert_eq!(statuses(), "SUCCESS");
-        for args in [&["status"][..], &["list"], &["failures"], &["explain", "1"], &["retry", "1"]]
-        {
+        for args in ["status", "list", "failures", "explain 1", "retry 1"] {
             let said = run(home, args);
             assert!(said.stderr.is_empty(), "{args:?}: {said:?}");
         }
-        let status = run(home, &["status"]).stdout;
+        let status = run(home, "status").stdout;
         let has_none = status.contains(": no state directory has a record of them; name one with ");
         assert_eq!(has_none, home.is_none(), "{status}");
-        let checked = run(home, &["check", "--ndays", "9", "--", "/bin/true"]).stdout;
+        let checked = run(home, "check --ndays 9 -- /bin/true").stdout;
         let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             checked.contains(&format!("warning claims no state directory: {why}")),
             "{checked}"
         );
-        run(home, &["pause"]).fails(2, &["with --state-dir"]);
+        run(home, "pause").fails(2, &["with --state-dir"]);
     }
     // A directory that is named must be there.
     renew();
-    let named = ["process", "--ndays", "9", "--state-dir", "/state", "--", "true"];
-    run(None, &named).fails(1, &["could not open /state: permission denied"]);
+    let named = "process --ndays 9 --state-dir /state -- true";
+    run(None, named).fails(1, &["could not open /state: permission denied"]);
     // One pass of a line at a time; the lock is in the session that claims.
     let pausing = env.pausing();
-    let line = ["process", "--ndays", "9", "--", "sh", "-c", &pausing.script];
+    let line = format!("process --ndays 9 -- {}", sh(&pausing.script));
     let mut first = stranger(&env, None, &line).stderr(Stdio::null()).spawn().unwrap();
     pausing.wait_for_begin();
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'backlog'";
     assert_eq!(database.query(&format!("{sessions} AND datname = current_database()")), "2");
-    let second = run(None, &["process", "-v", "--ndays", "9", "--", "false"]).success();
+    let second = run(None, "process -v --ndays 9 -- false").success();
     assert!(second.stderr.contains("a pass of this line is running"), "{second:?}");
-    run(None, &["process", "--ndays", "8", "--", "false"]).success();
-    let waiting = ["process", "--wait", "--ndays", "9", "--", "false"];
-    let mut third = stranger(&env, None, &waiting).stderr(Stdio::null()).spawn().unwrap();
+    run(None, "process --ndays 8 -- false").success();
+    let waiting = "process --wait --ndays 9 -- false";
+    let mut third = stranger(&env, None, waiting).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the third pass waits for the lock", || {
         database.query("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")
             == "1"
@@ -861,7 +856,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     let Some(pool) = pgbouncer(cluster) else { return };
     renew();
     let pooled = pool.database(&database);
-    let mut command = stranger(&env, None, &pass);
+    let mut command = stranger(&env, None, pass);
     ran(&command.env("BACKLOG_DB", pooled.url()).output().unwrap()).success();
     assert_eq!(statuses(), "SUCCESS");
 }

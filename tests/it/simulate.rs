@@ -5,9 +5,8 @@ use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
 #[test]
 fn each_attempt_is_a_line() {
     let env = TestEnv::empty();
-    let args =
-        ["simulate", "--records", "2", "--policy", "constant:delay=5m,spread=0", "--for", "10m"];
-    let ran = env.run(&[&args[..], &["--jsonl"]].concat()).success();
+    let args = "simulate --records 2 --policy constant:delay=5m,spread=0 --for 10m";
+    let ran = env.run(&format!("{args} --jsonl")).success();
     let line = |id: &str, attempt, at, delay| {
         format!(
             "{{\"policy\":\"constant:delay=5m,spread=0\",\"id\":{id},\"attempt\":{attempt},\"at\":{at},\"delay\":{delay}}}\n"
@@ -23,9 +22,7 @@ fn each_attempt_is_a_line() {
 #[test]
 fn policies_are_compared_in_a_table_and_in_charts() {
     let env = TestEnv::empty();
-    let args =
-        ["simulate", "--every", "1s", "--policy", "sidekiq", "--policy", "even", "--fibonacci"];
-    let ran = env.run(&args).success();
+    let ran = env.run("simulate --every 1s --policy sidekiq --policy even --fibonacci").success();
     let mut lines = ran.stdout.lines();
     let cells =
         |line: Option<&str>| line.unwrap().split_whitespace().map(String::from).collect::<Vec<_>>();
@@ -42,9 +39,9 @@ fn policies_are_compared_in_a_table_and_in_charts() {
 #[test]
 fn a_bar_holds_whole_ticks() {
     let env = TestEnv::empty();
-    let args = ["simulate", "--policy", "list:0s", "--every", "1s", "--for"];
+    let args = "simulate --policy list:0s --every 1s --for";
     for (span, each, to) in [("10s", "1s", "11s"), ("4m", "4s", "4m")] {
-        let chart = env.run(&[&args[..], &[span]].concat()).success().stdout;
+        let chart = env.run(&format!("{args} {span}")).success().stdout;
         let axis = chart.lines().last().unwrap();
         assert!(
             axis.contains(&format!("retries in each {each} ")) && axis.ends_with(to),
@@ -61,19 +58,18 @@ fn a_bar_holds_whole_ticks() {
 #[test]
 fn what_is_archived_is_not_tried_again() {
     let env = TestEnv::empty();
-    let attempts = |args: &[&str]| {
-        let args = [&["simulate", "--policy", "even", "--jsonl", "--for", "1day"], args].concat();
-        let ran = env.run(&args).success();
+    let attempts = |args: &str| {
+        let ran = env.run(&format!("simulate --policy even --jsonl --for 1day {args}")).success();
         assert_eq!(ran.stderr, "", "what is not real is not logged");
         ran.stdout.lines().count()
     };
-    assert_eq!(attempts(&["--max-attempts", "4"]), 400);
-    assert_eq!(attempts(&["--max-attempts", "4", "--records", "2"]), 8);
+    assert_eq!(attempts("--max-attempts 4"), 400);
+    assert_eq!(attempts("--max-attempts 4 --records 2"), 8);
 }
 
 /// The picture that a simulation draws; it is well-formed, and no larger than a page can spare.
-fn picture(env: &TestEnv, args: &[&str]) -> String {
-    env.run(&[&["simulate", "--svg", "load.svg"], args].concat()).success();
+fn picture(env: &TestEnv, args: &str) -> String {
+    env.run(&format!("simulate --svg load.svg {args}")).success();
     let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
     assert!(svg.len() <= 60_000, "{} bytes", svg.len());
     let mut open = Vec::new();
@@ -106,22 +102,14 @@ fn headlines(svg: &str) -> Vec<String> {
     headlines.iter().map(|it| plain(it.split_once('>').unwrap().1).trim().to_string()).collect()
 }
 
-const FOUR: [&str; 8] = [
-    "--policy",
-    "constant:delay=5m,spread=0%",
-    "--policy",
-    "sidekiq",
-    "--policy",
-    "buckets",
-    "--policy",
-    "even",
-];
+const FOUR: &str =
+    "--policy constant:delay=5m,spread=0% --policy sidekiq --policy buckets --policy even";
 
 #[test]
 fn the_picture_has_a_panel_for_each_policy_and_a_dot_for_each_retry() {
     let env = TestEnv::empty();
-    let args = ["--policy", "constant:delay=5m,spread=0", "--policy", "even"];
-    let svg = picture(&env, &args);
+    let args = "--policy constant:delay=5m,spread=0 --policy even";
+    let svg = picture(&env, args);
     assert!(svg.starts_with("<svg ") && svg.contains(" role=\"img\""), "{svg}");
     let title = "Retries of 100 records in 2h under 2 policies";
     assert!(svg.contains(&format!("<title id=\"title\">{title}</title>")), "{svg}");
@@ -131,14 +119,14 @@ fn the_picture_has_a_panel_for_each_policy_and_a_dot_for_each_retry() {
     let dots = between(&svg, "<g class=\"dots\">", "</g>");
     let counts: Vec<_> = dots.iter().map(|dots| dots.matches("h0").count()).collect();
     assert_eq!(counts, [2_400, 1_229]);
-    env.run(&[&["simulate"], &args[..], &["--svg", "no/such/dir.svg"]].concat())
+    env.run(&format!("simulate {args} --svg no/such/dir.svg"))
         .fails(1, &["could not write no/such/dir.svg"]);
 }
 
 #[test]
 fn a_panel_says_in_words_what_it_shows() {
     let env = TestEnv::empty();
-    let svg = picture(&env, &[&["--for", "1h", "--every", "1s"], &FOUR[..]].concat());
+    let svg = picture(&env, &format!("--for 1h --every 1s {FOUR}"));
     assert_eq!(
         headlines(&svg),
         [
@@ -149,9 +137,9 @@ fn a_panel_says_in_words_what_it_shows() {
         ]
     );
     // What the simulation itself says of sidekiq's peak and silence.
-    let args = ["simulate", "--for", "1h", "--every", "1s", "--policy", "sidekiq", "--jsonl"];
+    let args = "simulate --for 1h --every 1s --policy sidekiq --jsonl";
     let mut at: Vec<i64> = Vec::new();
-    for line in env.run(&args).success().stdout.lines() {
+    for line in env.run(args).success().stdout.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         at.extend(line["at"].as_i64().filter(|_| line["attempt"] != 1));
     }
@@ -159,10 +147,10 @@ fn a_panel_says_in_words_what_it_shows() {
     let silence = at.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap();
     assert_eq!((peak, silence), (Some(58), 16 * 60 + 26));
     // Other runs.
-    let said = |args: &[&str]| headlines(&picture(&env, args)).join("; ");
-    assert_eq!(said(&["--policy", "list:1d"]), "list:1d: no retries");
+    let said = |args: &str| headlines(&picture(&env, args)).join("; ");
+    assert_eq!(said("--policy list:1d"), "list:1d: no retries");
     assert_eq!(
-        said(&["--policy", "constant:delay=30m,spread=0", "--records", "1", "--for", "1h"]),
+        said("--policy constant:delay=30m,spread=0 --records 1 --for 1h"),
         "constant:delay=30m,spread=0: peak 1 in 1m, nothing for 29m"
     );
 }
@@ -185,8 +173,8 @@ fn heights(svg: &str) -> Vec<(f64, f64)> {
 #[test]
 fn all_panels_have_one_scale_of_the_load() {
     let env = TestEnv::empty();
-    for args in [&["--for", "1h", "--every", "1s"][..], &["--progressive", "--records", "1000"]] {
-        let svg = picture(&env, &[args, &FOUR[..]].concat());
+    for args in ["--for 1h --every 1s", "--progressive --records 1000"] {
+        let svg = picture(&env, &format!("{args} {FOUR}"));
         let heights = heights(&svg);
         let most = heights
             .iter()
@@ -209,7 +197,7 @@ fn the_colours_are_those_of_the_retries_that_occur() {
         let legend = svg.split_once("number of the retry").unwrap().1.split_once("<g ").unwrap().0;
         between(legend, "y=\"86\">", "</text>").join(" ")
     };
-    let three = picture(&env, &["--policy", "even", "--max-attempts", "4"]);
+    let three = picture(&env, "--policy even --max-attempts 4");
     assert_eq!(labels(&three), "1 2 3");
     let css = |svg: &str| {
         between(svg, "{stroke:#", "}").into_iter().map(String::from).collect::<Vec<_>>()
@@ -218,10 +206,7 @@ fn the_colours_are_those_of_the_retries_that_occur() {
     let colours: Vec<_> = css(&three);
     assert_eq!(colours.len(), 2 * (2 + 3), "{colours:?}");
     assert!(!three.contains("class=\"c3\""), "{three}");
-    let many = picture(
-        &env,
-        &["--policy", "constant:delay=1m,spread=0", "--policy", "even", "--for", "1h"],
-    );
+    let many = picture(&env, "--policy constant:delay=1m,spread=0 --policy even --for 1h");
     assert_eq!(labels(&many), "1 2 3 4 5 6 8 10 12 15 20 30 50");
     // The first and the last retry have the ends of the scale, however many there are.
     let many = css(&many);
@@ -231,14 +216,13 @@ fn the_colours_are_those_of_the_retries_that_occur() {
     env.insert(5, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 6, LAST_FAILURE = DATE_INSERTED");
     let now = format!("@{MIDNIGHT}");
-    let args = ["--from-table", "--policy", "constant:delay=5m", "--for", "10m", "--now", &now];
-    let args = [&args[..], &["--policy", "constant:delay=2m"]].concat();
-    assert_eq!(labels(&picture(&env, &args)), "6 8 10");
+    let args = format!("--from-table --policy constant:delay=5m --for 10m --now {now}");
+    assert_eq!(labels(&picture(&env, &format!("{args} --policy constant:delay=2m"))), "6 8 10");
 }
 
 #[test]
 fn the_picture_is_light_or_dark_by_css_alone() {
-    let svg = picture(&TestEnv::empty(), &["--policy", "even", "--for", "1h"]);
+    let svg = picture(&TestEnv::empty(), "--policy even --for 1h");
     let (light, dark) = svg.split_once("@media (prefers-color-scheme: dark) {").unwrap();
     let dark = dark.split_once("</style>").unwrap().0;
     // Each colour of one has its counterpart in the other.
@@ -256,15 +240,14 @@ fn the_picture_is_light_or_dark_by_css_alone() {
 #[test]
 fn a_picture_of_very_much_is_small_and_has_bars_alone() {
     let env = TestEnv::empty();
-    let policies = ["--policy", "constant:delay=1m,spread=0", "--policy", "list:1d"];
-    let svg = picture(&env, &[&["--records", "10000", "--for", "2m"], &policies[..]].concat());
+    let policies = "--policy constant:delay=1m,spread=0 --policy list:1d";
+    let svg = picture(&env, &format!("--records 10000 --for 2m {policies}"));
     let peak = "constant:delay=1m,spread=0: peak 10,000 in 1m";
     assert_eq!(headlines(&svg)[0], format!("{peak} (bars alone: 20,000 retries)"));
     assert_eq!(svg.matches("h0").count(), 0);
     // The other panels keep their dots.
-    let often = ["--for", "20m", "--every", "1s", "--records", "12"];
-    let policies = ["--policy", "list:0s", "--policy", "sidekiq"];
-    let svg = picture(&env, &[&often[..], &policies[..]].concat());
+    let policies = "--policy list:0s --policy sidekiq";
+    let svg = picture(&env, &format!("--for 20m --every 1s --records 12 {policies}"));
     assert_eq!(headlines(&svg)[0], "list:0s: peak 60 in 5s (bars alone: 14,400 retries)");
     assert!(!headlines(&svg)[1].contains("bars alone"));
     let dots: Vec<_> = between(&svg, "<g class=\"dots\">", "</g>")
@@ -298,7 +281,7 @@ fn charts_are_as_wide_as_the_terminal() {
         }
     }
     let env = TestEnv::empty();
-    let piped = env.run(&["simulate", "--every", "1s", "--for", "1h", "--policy", "even"]);
+    let piped = env.run("simulate --every 1s --for 1h --policy even");
     let axis = format!("\n      0 +{}\n", "-".repeat(72));
     assert!(piped.success().stdout.contains(&axis), "a pipe has no width");
 }
@@ -306,8 +289,7 @@ fn charts_are_as_wide_as_the_terminal() {
 #[test]
 fn charts_have_one_scale() {
     let env = TestEnv::empty();
-    let args = [&["simulate", "--for", "1h", "--every", "1s"], &FOUR[..]].concat();
-    let shown = env.run(&args).success().stdout;
+    let shown = env.run(&format!("simulate --for 1h --every 1s {FOUR}")).success().stdout;
     let charts: Vec<_> = shown.split("\n\n").skip(1).collect();
     assert_eq!(charts.len(), 4);
     let height = |chart: &&str| {
@@ -326,51 +308,45 @@ fn the_load_of_the_real_table_is_foretold() {
     let env = TestEnv::new();
     env.insert(200, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = CASE ID % 4 WHEN 0 THEN 'SUCCESS' ELSE 'ERROR' END");
-    let args = ["simulate", "--from-table", "--progressive", "--for", "2days"];
-    let ran = env.run_at(MIDNIGHT, &args).success();
+    let ran = env.run_at(MIDNIGHT, "simulate --from-table --progressive --for 2days").success();
     // 150 failed records of three days are tried once an hour, 150 in the first tick of all.
     for line in ["2026-11-21      3600", "2026-11-22      3600"] {
         assert!(ran.stdout.contains(line), "{}", ran.stdout);
     }
     // Half a day, from within a tick on: 1,800 attempts in 144 ticks, as on whole days.
-    let half = ["simulate", "--from-table", "--progressive", "--for", "12h"];
-    let ran = env.run_at(MIDNIGHT + 12 * HOUR - 60, &half).success();
+    let half = "simulate --from-table --progressive --for 12h";
+    let ran = env.run_at(MIDNIGHT + 12 * HOUR - 60, half).success();
     let day = ran.stdout.lines().find(|line| line.starts_with("2026-11-21 ")).unwrap();
     let cells: Vec<_> = day.split_whitespace().collect();
     assert_eq!((cells[1], cells[3]), ("1800", "12.5"), "{}", ran.stdout);
     assert_eq!(env.statuses().matches("ERROR").count(), 150, "nothing is written");
     // And it is what passes do.
     for now in (MIDNIGHT..MIDNIGHT + HOUR).step_by(300) {
-        env.run_at(now, &["process", "--progressive", "--joblog", "joblog", "--", "false"])
-            .silent();
+        env.run_at(now, "process --progressive --joblog joblog -- false").silent();
     }
     let tried = std::fs::read_to_string(env.path("joblog")).unwrap().lines().count();
     assert_eq!(tried, 150);
-    env.run(&["simulate", "--from-table", "--policy", "even", "--records", "7"])
-        .fails(2, &["--records"]);
-    TestEnv::empty()
-        .run(&["simulate", "--from-table", "--policy", "even"])
-        .fails(1, &["no database at"]);
+    env.run("simulate --from-table --policy even --records 7").fails(2, &["--records"]);
+    TestEnv::empty().run("simulate --from-table --policy even").fails(1, &["no database at"]);
 }
 
 #[test]
 fn a_simulation_needs_a_policy_and_no_database() {
     let env = TestEnv::empty();
-    env.run(&["simulate"])
-        .fails(2, &["no policy: use --policy SPEC, --fibonacci or --progressive"]);
-    env.run(&["simulate", "--policy", "odd"]).fails(2, &["no policy \"odd\""]);
-    let simulate = |policy: &[&str]| {
-        let mut command = env.command(&[&["simulate", "--records", "1"], policy].concat());
+    env.run("simulate").fails(2, &["no policy: use --policy SPEC, --fibonacci or --progressive"]);
+    env.run("simulate --policy odd").fails(2, &["no policy \"odd\""]);
+    let simulate = |policy: &str| {
+        let mut command = env.command(&format!("simulate --records 1 {policy}"));
         crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
     };
-    simulate(&["--policy", "even"]);
+    simulate("--policy even");
     // The only queue of backlog.toml is the one that is meant; of several none need be chosen.
     let queues = "[queue.mails]\nprogressive = true\n[queue.orders]\nfibonacci = true\n";
     std::fs::write(env.path("backlog.toml"), queues).unwrap();
-    simulate(&["--policy", "even"]);
+    simulate("--policy even");
     std::fs::write(env.path("backlog.toml"), queues.split_once("[queue.orders]").unwrap().0)
         .unwrap();
-    assert!(simulate(&[]).contains("\nprogressive: "));
+    assert!(simulate("").contains("\nprogressive: "));
 }
 
 #[test]
@@ -381,16 +357,16 @@ fn a_line_that_is_behind_is_foretold_as_it_will_catch_up() {
         env.insert_one(id, MIDNIGHT - (id % 6 * 2 - 1) * DAY - id * 60);
     }
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID % 6 <> 0");
-    let mode = ["--progressive", "1d/5m,5d/1h,30d/6h"];
-    let pass = |now, rest: &[&str]| {
-        env.run_at(now, &[&["process"], &mode[..], rest, &["--", "false"]].concat()).all_failed();
+    let mode = "--progressive 1d/5m,5d/1h,30d/6h";
+    let pass = |now, rest: &str| {
+        env.run_at(now, &format!("process {mode} {rest} -- false")).all_failed();
     };
-    pass(MIDNIGHT - 3 * HOUR, &[]);
+    pass(MIDNIGHT - 3 * HOUR, "");
     env.insert_one(61, MIDNIGHT + DAY);
-    let args = [&["simulate", "--from-table", "--jsonl", "--for", "4h"], &mode[..]].concat();
+    let args = format!("simulate --from-table --jsonl --for 4h {mode}");
     let simulated = env.run_at(MIDNIGHT, &args).success().stdout;
     for now in (MIDNIGHT..=MIDNIGHT + 4 * HOUR).step_by(300) {
-        pass(now, &["--joblog", "joblog"]);
+        pass(now, "--joblog joblog");
     }
     let joblog = std::fs::read_to_string(env.path("joblog")).unwrap();
     let tried = |lines: &str, instant: &dyn Fn(&serde_json::Value) -> i64| {
@@ -419,8 +395,7 @@ fn the_limits_of_the_queue_hold_in_a_simulation_of_its_table() {
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, LAST_FAILURE = DATE_INSERTED");
     let now = format!("@{MIDNIGHT}");
-    let args =
-        ["simulate", "--from-table", "--jsonl", "--fibonacci", "--for", "1day", "--now", &now];
+    let args = format!("simulate --from-table --jsonl --fibonacci --for 1day --now {now}");
     let mut command = env.command(&args);
     let output = command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "4").output().unwrap();
     assert_eq!(crate::testenv::ran(&output).success().stdout.lines().count(), 2);

@@ -3,29 +3,29 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, skipped};
 
 /// The lengths around the largest width that a format takes, and a long one.
 const LENGTHS: [usize; 3] = [65_535, 65_536, 1_000_000];
 
-const COMMANDS: [&[&str]; 17] = [
-    &["status"],
-    &["status", "--json", "--fibonacci"],
-    &["status", "--fibonacci", "--html", "page.html", "--metrics", "metrics.prom"],
-    &["status", "--ndays", "7"],
-    &["list"],
-    &["list", "--fibonacci"],
-    &["list", "--json"],
-    &["list", "--status", "error"],
-    &["explain", "1", "2", "3", "--fibonacci"],
-    &["failures"],
-    &["failures", "--json"],
-    &["check", "--fibonacci", "--rehearse", "--", "true"],
-    &["check", "--json", "--ndays", "7", "--", "true"],
-    &["process", "--fibonacci", "--dry-run"],
-    &["process", "--ndays", "7", "--dry-run"],
-    &["simulate", "--from-table", "--fibonacci", "--for", "1h"],
-    &["adopt", "--table", "BACKLOG"],
+const COMMANDS: [&str; 17] = [
+    "status",
+    "status --json --fibonacci",
+    "status --fibonacci --html page.html --metrics metrics.prom",
+    "status --ndays 7",
+    "list",
+    "list --fibonacci",
+    "list --json",
+    "list --status error",
+    "explain 1 2 3 --fibonacci",
+    "failures",
+    "failures --json",
+    "check --fibonacci --rehearse -- true",
+    "check --json --ndays 7 -- true",
+    "process --fibonacci --dry-run",
+    "process --ndays 7 --dry-run",
+    "simulate --from-table --fibonacci --for 1h",
+    "adopt --table BACKLOG",
 ];
 
 const TABLE: &str =
@@ -61,8 +61,9 @@ fn run_all(env: &TestEnv) -> Vec<Ran> {
         .iter()
         .map(|args| {
             let args =
-                if env.url().is_some() && args[0] == "adopt" { &["status"][..] } else { args };
-            let ran = if args[0] == "adopt" { env.run(args) } else { env.run_at(MIDNIGHT, args) };
+                if env.url().is_some() && args.starts_with("adopt") { "status" } else { *args };
+            let ran =
+                if args.starts_with("adopt") { env.run(args) } else { env.run_at(MIDNIGHT, args) };
             assert!(
                 ran.exit.is_some_and(|exit| exit < 3),
                 "{args:?}: {:?} {:.500}",
@@ -99,16 +100,14 @@ fn no_length_of_a_text_makes_a_command_panic() {
     on_both(
         |sql| {
             for (length, number) in LENGTHS.into_iter().zip(10..) {
-                let text = format!("'{}'", "é".repeat(length));
-                sql(&rows(number, &text));
+                sql(&rows(number, &format!("'{}'", "é".repeat(length))));
             }
         },
         |env, query| {
             let runs = run_all(env);
             let listed = &runs[4].stdout;
             assert!(listed.contains("ééé..."), "{listed:.500}");
-            let process = ["process", "--fibonacci", "--", "true"];
-            let ran = env.run_at(MIDNIGHT, &process);
+            let ran = env.run_at(MIDNIGHT, "process --fibonacci -- true");
             let says =
                 "3 pending records are not tried, because their id is longer than 4096 bytes";
             assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
@@ -134,8 +133,7 @@ fn every_blank_of_unicode_is_escaped_or_a_blank() {
     on_both(
         |sql| {
             for (blank, number) in blanks.iter().zip(100..) {
-                let text = format!("'{number}{blank}2026-11-20{blank}22:00:00'");
-                sql(&rows(number, &text));
+                sql(&rows(number, &format!("'{number}{blank}2026-11-20{blank}22:00:00'")));
                 sql(&rows(number + 100, &format!("'2026-11-20{blank}22:00:{:02}'", number % 60)));
             }
         },
@@ -145,7 +143,7 @@ fn every_blank_of_unicode_is_escaped_or_a_blank() {
                     assert!(!ran.stdout.contains(c) && !ran.stderr.contains(c), "{c:?}");
                 }
             }
-            env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).success();
+            env.run_at(MIDNIGHT, "process --fibonacci -- true").success();
             assert_eq!(query("SELECT count(*) FROM backlog WHERE status IN ('NEW', 'ERROR')"), "0");
         },
     );
@@ -158,7 +156,7 @@ fn a_long_value_in_one_queue_keeps_no_other_from_its_turn() {
     env.sql("CREATE TABLE others AS SELECT * FROM backlog WHERE id = '1'");
     let config = "[defaults]\nfibonacci = true\nexec = ['true']\n[queue.a]\ntable = 'backlog'\n[queue.b]\ntable = 'others'";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
-    env.run_at(MIDNIGHT, &["process", "--all-queues"]).fails(1, &["longer than 4096 bytes"]);
+    env.run_at(MIDNIGHT, "process --all-queues").fails(1, &["longer than 4096 bytes"]);
     assert_eq!(env.query("SELECT DISTINCT status FROM others"), "SUCCESS");
 }
 
@@ -172,7 +170,7 @@ fn a_record_with_a_value_that_is_too_large_is_charged_and_fails_by_name() {
             "UPDATE BACKLOG SET {large} = json_quote(printf('%.*c', 68000000, 'p')) WHERE ID = 2"
         ));
         let handler = env.noting("");
-        let args = ["process", "--fibonacci", "--max-attempts", "2", "--", &handler];
+        let args = format!("process --fibonacci --max-attempts 2 -- {handler}");
         env.run_at(MIDNIGHT, &args).silent();
         assert_eq!(env.handled(), ["3", "1"], "{large}");
         let row = "SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG WHERE ID = 2";
@@ -195,15 +193,15 @@ fn an_id_that_is_too_large_costs_no_other_record_its_turn() {
         "CREATE TABLE BACKLOG (ID TEXT, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z', FAILURES INTEGER DEFAULT 0, LAST_FAILURE TEXT, LAST_ERROR TEXT);
          INSERT INTO BACKLOG (ID) VALUES ('1'), ('2'), (printf('%.*c', 70000000, 'x')), ('4');",
     );
-    for command in [&["list"][..], &["explain", "4", "--fibonacci"], &["status"]] {
+    for command in ["list", "explain 4 --fibonacci", "status"] {
         env.run_at(MIDNIGHT, command).success();
     }
-    let ran = env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]);
+    let ran = env.run_at(MIDNIGHT, "process --fibonacci -- true");
     let says = "could not read row 3 of table BACKLOG: string or blob too big";
     assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
     let rows = "SELECT substr(ID, 1, 1), STATUS, FAILURES FROM BACKLOG ORDER BY rowid";
     assert_eq!(env.query(rows), "1|SUCCESS|0\n2|SUCCESS|0\nx|NEW|0\n4|SUCCESS|0");
-    env.run_at(MIDNIGHT, &["archive", "9"]).fails(1, &[""]);
+    env.run_at(MIDNIGHT, "archive 9").fails(1, &[""]);
 }
 
 #[test]
@@ -211,7 +209,7 @@ fn a_search_through_large_generated_values_ends_in_time() {
     let env = TestEnv::minimal();
     env.insert(20_000, MIDNIGHT - 60);
     let large = "instr(printf('%.*c', 60000000, 'x') || ID, 'y')";
-    let pass = ["process", "--ndays", "1", "--max-runtime", "3s", "--where", large];
+    let pass = format!("process --ndays 1 --max-runtime 3s --where {}", quoted(large));
     let says = "the search for due records did not end within --max-runtime";
-    env.run_at(MIDNIGHT, &[&pass[..], &["--", "true"]].concat()).fails(1, &[says]);
+    env.run_at(MIDNIGHT, &format!("{pass} -- true")).fails(1, &[says]);
 }

@@ -7,18 +7,18 @@ use std::process::Command;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, skipped, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, sh, skipped, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 
 const STATE: &str = "test.db.backlog/state.db";
 
 fn pass(env: &TestEnv, now: i64, handler: &str) -> Ran {
-    env.run_at(now, &["process", "--fibonacci", "--", handler])
+    env.run_at(now, &format!("process --fibonacci -- {handler}"))
 }
 
 fn json(env: &TestEnv, now: i64) -> Value {
-    let ran = env.run_at(now, &["status", "--json"]).success();
+    let ran = env.run_at(now, "status --json").success();
     serde_json::from_str::<Value>(&ran.stdout).unwrap()["passes"].clone()
 }
 
@@ -38,7 +38,7 @@ fn it_is_one_file_whose_journal_no_kill_leaves_in_the_way() {
     fs::set_permissions(env.db(), fs::Permissions::from_mode(0o660)).unwrap();
     let killing = env.script("killing", "[ $BACKLOG_ID != 1 ] || kill -9 $PPID");
     let now = format!("@{MIDNIGHT}");
-    env.run(&["process", "--fibonacci", "--trust-owner", "--now", &now, "--", &killing]);
+    env.run(&format!("process --fibonacci --trust-owner --now {now} -- {killing}"));
     let all = ["BACKLOG-", "lines", "passes", "state.db", "state.db-journal"];
     let found = names(&env);
     let are_expected = found.iter().zip(all).all(|(name, begin)| name.starts_with(begin));
@@ -46,12 +46,11 @@ fn it_is_one_file_whose_journal_no_kill_leaves_in_the_way() {
     let before = fs::metadata(env.path("test.db.backlog")).unwrap().modified().unwrap();
     let mode = fs::metadata(env.path(STATE)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660, "the mode of the database");
-    let status = env.run_at(MIDNIGHT, &["status", "--trust-owner"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status --trust-owner").success().stdout;
     assert!(status.contains("killed (pid ") && status.contains("after 1 succeeded"), "{status}");
     for tick in 1..4 {
         let now = format!("@{}", MIDNIGHT + tick * MINUTE);
-        let line = ["process", "--fibonacci", "--trust-owner", "--now", &now, "--", "true"];
-        env.run(&line).silent();
+        env.run(&format!("process --fibonacci --trust-owner --now {now} -- true")).silent();
     }
     assert_eq!(names(&env), found);
     let after = fs::metadata(env.path("test.db.backlog")).unwrap().modified().unwrap();
@@ -73,7 +72,7 @@ fn of_many_passes_some_of_which_are_killed_the_counts_are_exact() {
         let is_killed = tick % 20 == 0;
         let handler = if is_killed { &killing } else { &handler };
         let now = format!("@{now}");
-        let ran = env.run(&["process", "--ndays", "9", "--now", &now, "--", handler]);
+        let ran = env.run(&format!("process --ndays 9 --now {now} -- {handler}"));
         if !is_killed {
             ran.silent();
             expected = fs::read_to_string(env.path("succeeded")).unwrap().lines().count();
@@ -96,7 +95,7 @@ fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
     let now = format!("@{MIDNIGHT}");
     let line = |number: usize| {
         let days = number.to_string();
-        env.spawn(&["process", "--ndays", &days, "--now", &now, "--", "true"])
+        env.spawn(&format!("process --ndays {days} --now {now} -- true"))
     };
     let passes: Vec<_> = (1..=20).map(line).collect();
     for mut pass in passes {
@@ -121,8 +120,7 @@ fn a_pass_does_not_wait_for_whoever_has_it_locked() {
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     pass(&env, MIDNIGHT + MINUTE, "true").silent();
     assert_eq!(env.count("SUCCESS"), 2);
-    let verbose = ["process", "-v", "--fibonacci", "--", "true"];
-    let said = env.run_at(MIDNIGHT + MINUTE, &verbose).success().stderr;
+    let said = env.run_at(MIDNIGHT + MINUTE, "process -v --fibonacci -- true").success().stderr;
     assert!(said.contains("state.db: database is locked; this entry is left out"), "{said}");
     other.execute_batch("COMMIT").unwrap();
     pass(&env, MIDNIGHT + 2 * MINUTE, "true").silent();
@@ -146,7 +144,7 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
         } else {
             fs::write(env.path(STATE), damage).unwrap();
         }
-        let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+        let status = env.run_at(MIDNIGHT, "status").success().stdout;
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
         let says = "state.db, which is damaged; the next pass replaces it";
         assert!(status.contains("some passes are not shown: could not "), "{status}");
@@ -171,15 +169,13 @@ fn a_database_of_another_program_is_left_as_it_is() {
     env.state("PRAGMA application_id = 7");
     fs::copy(env.db(), env.path("state.db")).unwrap();
     let why = "it is a database of another program or version: move it away";
-    let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status").success().stdout;
     assert!(status.contains(why), "{status}");
-    for (line, path) in [
-        (&["--fibonacci"][..], STATE),
-        (&["--fibonacci", "--db", "state.db", "--state-dir", "."], "state.db"),
-    ] {
+    for (line, path) in
+        [("--fibonacci", STATE), ("--fibonacci --db state.db --state-dir .", "state.db")]
+    {
         let before = fs::read(env.path(path)).unwrap();
-        let words = [&["process"], line, &["--", "true"]].concat();
-        let said = env.run_at(MIDNIGHT + HOUR, &words).success().stderr;
+        let said = env.run_at(MIDNIGHT + HOUR, &format!("process {line} -- true")).success().stderr;
         assert!(said.contains(why) && said.contains("the pass continues"), "{said}");
         let after = fs::read(env.path(path)).unwrap();
         assert!(before == after || path == "state.db", "{path}");
@@ -222,7 +218,7 @@ fn records_are_tried_for_each_slot_once_although_nothing_can_be_noted() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("exit 1");
     let pass = |tick: i64| {
-        let line = ["process", "--progressive", "--", &handler];
+        let line = format!("process --progressive -- {handler}");
         env.run_at(MIDNIGHT + tick * 5 * MINUTE, &line).silent();
         env.handled().len()
     };
@@ -257,7 +253,7 @@ fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--now", &now, "--", "sh", "-c", &pausing.script];
+    let line = format!("process --fibonacci --now {now} -- {}", sh(&pausing.script));
     let mut child = env.spawn(&line);
     pausing.wait_for_begin();
     other.execute_batch("COMMIT").unwrap();
@@ -276,7 +272,7 @@ fn counts_are_written_a_second_after_they_have_changed() {
     let pausing = env.pausing();
     let script = format!("[ $BACKLOG_ID != 1 ] || {{ {}; }}", pausing.script);
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--jobs", "1", "--now", &now, "--", "sh", "-c", &script];
+    let line = format!("process --fibonacci --jobs 1 --now {now} -- {}", sh(&script));
     let mut child = env.spawn(&line);
     pausing.wait_for_begin();
     let written = "SELECT json_extract(counts, '$.succeeded') FROM passes";
@@ -394,8 +390,7 @@ fn a_disk_that_fails_keeps_no_outcome_out_and_nothing_is_synced() {
     for (minute, which) in [(0, ""), (1, "write"), (2, "read"), (3, "read write"), (4, "")] {
         let now = MIDNIGHT + minute * HOUR;
         env.insert_one(minute + 1, now);
-        let mut command =
-            env.command(&["process", "--fibonacci", "--now", &format!("@{now}"), "--", "true"]);
+        let mut command = env.command(&format!("process --fibonacci --now @{now} -- true"));
         command.env("LD_PRELOAD", env.path("failing.so")).env("FAILING", which);
         let ran = ran(&command.output().unwrap()).success();
         assert_eq!(ran.stderr.is_empty(), which.is_empty(), "{which}: {ran:?}");
@@ -407,7 +402,7 @@ fn a_disk_that_fails_keeps_no_outcome_out_and_nothing_is_synced() {
         assert_eq!(env.count("SUCCESS"), minute + 1, "{which}");
     }
     assert_eq!(env.state("PRAGMA integrity_check"), "ok");
-    let status = env.run_at(MIDNIGHT + 4 * HOUR, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT + 4 * HOUR, "status").success().stdout;
     assert!(status.contains("now, took ") && status.contains(" s: 1 succeeded"), "{status}");
 }
 
@@ -418,21 +413,21 @@ fn a_record_whose_handler_runs_for_long_is_named_until_it_ends() {
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
     let script = format!("[ $BACKLOG_ID = 2 ] || {{ {}; }}", pausing.script);
-    let line = ["process", "--ndays", "9", "--now", &now, "--", "sh", "-c", &script];
+    let line = format!("process --ndays 9 --now {now} -- {}", sh(&script));
     let mut running = env.spawn(&line);
     pausing.wait_for_begin();
-    let explain = || env.run_at(MIDNIGHT, &["explain", "1"]).success().stdout;
+    let explain = || env.run_at(MIDNIGHT, "explain 1").success().stdout;
     assert!(!explain().contains("in hand"), "not yet");
     wait_until("the record is noted", || env.state("SELECT record FROM running") == "1");
     let run = json(&env, MIDNIGHT)["lines"][0]["running"]["run"].as_str().unwrap().to_string();
     let pid = running.id();
     let says = format!("in hand since 2026-11-21T00:00:00Z, pid {pid}, pass {run}");
     assert!(explain().contains(&says), "{}", explain());
-    let listed = env.run_at(MIDNIGHT, &["list", "--status", "NEW,ERROR"]).success().stdout;
+    let listed = env.run_at(MIDNIGHT, "list --status NEW,ERROR").success().stdout;
     assert!(listed.contains(&says), "{listed}");
-    let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
     assert!(status.contains("\"in_hand\":1"), "{status}");
-    let status = env.run_at(MIDNIGHT, &["status", "--ndays", "9"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status --ndays 9").success().stdout;
     for line in ["due now         0 (--ndays 9)", "in hand         1 (of a pass that runs)"] {
         assert!(status.contains(line), "{status}");
     }

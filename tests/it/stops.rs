@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Child;
 use std::time::Duration;
 
-use crate::testenv::{MIDNIGHT, TestEnv, ran, signal, wait_until};
+use crate::testenv::{Args, MIDNIGHT, TestEnv, quoted, ran, sh, signal, wait_until};
 use test_support::cluster::{Cluster, cluster};
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
@@ -37,8 +37,7 @@ fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
         let env = TestEnv::new();
         env.insert(4, HOUR_AGO);
         let handler = breaking(&env, 4, how);
-        let args = ["process", "--ndays", "1", "--", &handler];
-        env.run_at(MIDNIGHT, &args).fails(1, &[says, lost]);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).fails(1, &[says, lost]);
         assert_eq!(env.handled(), ["4"], "{how}");
     }
 }
@@ -50,9 +49,8 @@ fn a_state_directory_that_goes_during_a_pass_ends_it_before_another_handler_runs
         let env = TestEnv::new();
         env.insert(4, HOUR_AGO);
         let handler = breaking(&env, 4, how);
-        let args = ["process", "--ndays", "1", "--", &handler];
         let says = ["was moved, replaced or removed while the pass ran"];
-        env.run_at(MIDNIGHT, &args).fails(1, &says);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).fails(1, &says);
         assert_eq!(env.handled(), ["4"], "{how}");
         assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS");
     }
@@ -63,9 +61,9 @@ fn a_database_with_two_names_is_refused() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
     fs::hard_link(env.db(), env.path("other.db")).unwrap();
-    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]);
+    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -- true");
     ran.fails(1, &["the file has 2 names (hard links)", "keep one"]);
-    env.run(&["status"]).success();
+    env.run("status").success();
     assert_eq!(env.count("NEW"), 1);
 }
 
@@ -74,8 +72,7 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
     env.sql("CREATE TABLE flag AS SELECT 1");
-    let limit = ["--max-runtime", "1s", "--where", ENDLESS];
-    let args = [&["process", "--ndays", "1"], &limit[..], &["--", "true"]].concat();
+    let args = format!("process --ndays 1 --max-runtime 1s --where {} -- true", quoted(ENDLESS));
     let says = ["the search for due records did not end within --max-runtime", "interrupted"];
     env.run_at(MIDNIGHT, &args).fails(1, &says);
 }
@@ -84,13 +81,13 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
 fn a_pass_that_did_nothing_but_wait_for_a_lock_says_so() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
-    let args = ["process", "--ndays", "1", "--max-runtime", "1s", "--", "true"];
+    let args = "process --ndays 1 --max-runtime 1s -- true";
     let other = env.connection();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    env.run_at(MIDNIGHT, &args).fails(75, &["another process keeps it locked; try later"]);
+    env.run_at(MIDNIGHT, args).fails(75, &["another process keeps it locked; try later"]);
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(env.count("NEW"), 1);
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, args).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -103,8 +100,8 @@ fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {
         env.sql("CREATE TABLE flag (x)");
         let db = env.db().display().to_string();
         let handler = breaking(&env, 3, &format!("sqlite3 {db} 'INSERT INTO flag VALUES (1)'"));
-        let words = ["process", "--ndays", "1", "--where", ENDLESS, "-v", "--now", &now(), "--"];
-        let mut pass = env.spawn_logging(&[&words[..], &[&handler]].concat());
+        let words = format!("process --ndays 1 --where {} -v --now {} --", quoted(ENDLESS), now());
+        let mut pass = env.spawn_logging(&format!("{words} {handler}"));
         env.logs("processing record 3");
         wait_until("the flag is set", || env.query("SELECT count(*) FROM flag") == "1");
         assert!(signal(name, pass.id()));
@@ -126,8 +123,8 @@ fn a_claim_on_a_server_that_does_not_end_is_ended_as_well() {
     let env = TestEnv::on(&database);
     let flag = format!("psql -q '{}' -c 'INSERT INTO flag VALUES (1)'", database.url());
     let handler = breaking(&env, 1, &flag);
-    let words = ["process", "--ndays", "1", "--where", ASLEEP, "-v", "--now", &now(), "--"];
-    let mut pass = env.spawn_logging(&[&words[..], &[&handler]].concat());
+    let words = format!("process --ndays 1 --where {} -v --now {} --", quoted(ASLEEP), now());
+    let mut pass = env.spawn_logging(&format!("{words} {handler}"));
     wait_until("the flag is set", || database.query("SELECT count(*) FROM flag") == "1");
     assert!(signal("-TERM", pass.id()));
     assert_eq!(pass.wait().unwrap().code(), Some(143));
@@ -144,8 +141,8 @@ fn a_server_that_hangs_does_not_hold_a_pass_that_is_to_stop() {
     database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z')");
     let env = TestEnv::on(&database);
     let staying = env.staying();
-    let words = ["process", "--ndays", "1", "--grace", "0s", "--now", &now(), "--", "sh", "-c"];
-    let mut pass = env.spawn_logging(&[&words[..], &[&staying.script]].concat());
+    let words = format!("process --ndays 1 --grace 0s --now {} --", now());
+    let mut pass = env.spawn_logging(&format!("{words} {}", sh(&staying.script)));
     staying.wait_for_begin();
     let backends = database.query("SELECT string_agg(pid::text, ' ') FROM pg_stat_activity");
     for pid in backends.split(' ') {
@@ -165,9 +162,9 @@ fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
     let pausing = env.pausing();
     let program = env!("CARGO_BIN_EXE_backlog");
     let script = format!("kill -HUP $$; {}", pausing.script);
-    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c", &script];
+    let words = format!("process --ndays 1 --now {} -- sh -c {}", now(), quoted(&script));
     let mut nohup = std::process::Command::new("nohup");
-    nohup.arg(program).args(words).env("BACKLOG_DB", env.db()).current_dir(env.path("."));
+    nohup.arg(program).args(words.words()).env("BACKLOG_DB", env.db()).current_dir(env.path("."));
     nohup.stdin(std::process::Stdio::null());
     nohup.stdout(fs::File::create(env.path("out")).unwrap());
     let mut pass = nohup.stderr(fs::File::create(env.path("err")).unwrap()).spawn().unwrap();
@@ -182,8 +179,8 @@ fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
 fn a_pass_whose_parent_ignores_the_ends_of_children_knows_how_its_handlers_ended() {
     let env = TestEnv::new();
     env.insert(2, HOUR_AGO);
-    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c"];
-    let like = env.command(&[&words[..], &["exit $(($BACKLOG_ID - 1))"]].concat());
+    let words = format!("process --ndays 1 --now {} -- sh -c", now());
+    let like = env.command(&format!("{words} 'exit $(($BACKLOG_ID - 1))'"));
     let mut ignoring = std::process::Command::new("env");
     ignoring.arg("--ignore-signal=CHLD").arg(like.get_program()).args(like.get_args());
     ignoring.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -195,32 +192,21 @@ fn a_pass_whose_parent_ignores_the_ends_of_children_knows_how_its_handlers_ended
 fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
     let env = TestEnv::new();
     env.insert(3, HOUR_AGO);
-    let args = [
-        "process",
-        "--ndays",
-        "1",
-        "--set",
-        "status.new=waiting",
-        "--set",
-        "status.error=failed",
-        "--",
-        "true",
-    ];
-    let mapped = ["--set", "status.success=done", "--set", "status.archived=gone"];
-    let args = [&args[..3], &mapped, &args[3..]].concat();
+    let args = "process --ndays 1 --set status.success=done --set status.archived=gone \
+                --set status.new=waiting --set status.error=failed -- true";
     let says = "nothing was due: all 3 rows of table BACKLOG have a status that is mapped to \
                 nothing: 'NEW'; map it as status.new";
-    let told = env.run_at(MIDNIGHT, &args).success();
+    let told = env.run_at(MIDNIGHT, args).success();
     assert!(told.stderr.contains(says), "{told:?}");
-    env.run_at(MIDNIGHT + 300, &args).silent();
-    let told = env.run_at(MIDNIGHT + 86_400, &args).success();
+    env.run_at(MIDNIGHT + 300, args).silent();
+    let told = env.run_at(MIDNIGHT + 86_400, args).success();
     assert!(told.stderr.contains(says), "{told:?}");
     // A table that is empty, or worked off, is as it should be.
     let env = TestEnv::new();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
     env.insert(1, HOUR_AGO);
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
-    env.run_at(MIDNIGHT + 86_400, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.run_at(MIDNIGHT + 86_400, "process --ndays 1 -- true").silent();
 }
 
 #[test]
@@ -230,8 +216,7 @@ fn a_lock_that_is_not_released_is_said_at_a_terminal() {
     env.insert(1, HOUR_AGO);
     let lock = env.connection();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let words = ["process", "--ndays", "1", "-v", "--now", &now(), "--", "true"];
-    let mut pass = env.spawn_logging(&words);
+    let mut pass = env.spawn_logging(&format!("process --ndays 1 -v --now {} -- true", now()));
     env.logs("waiting for a lock on");
     drop(lock);
     assert_eq!(pass.wait().unwrap().code(), Some(0));
@@ -245,8 +230,8 @@ fn a_lock_holds_an_outcome_no_longer_than_the_grace_of_a_stopped_pass() {
     env.sql("PRAGMA journal_mode = delete");
     env.insert(2, HOUR_AGO);
     let pausing = env.pausing();
-    let words = ["process", "--ndays", "1", "--grace", "0s", "--now", &now(), "--", "sh", "-c"];
-    let mut pass = env.spawn_logging(&[&words[..], &[&pausing.script]].concat());
+    let words = format!("process --ndays 1 --grace 0s --now {} --", now());
+    let mut pass = env.spawn_logging(&format!("{words} {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let lock = env.connection();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -279,9 +264,9 @@ impl Signalled {
     /// record.
     fn pass(&self, name: &str, stops: bool) -> (Option<i32>, String) {
         let Self { env, handler, is_stream } = self;
-        let stream: &[&str] = if *is_stream { &["--stream"] } else { &[] };
-        let options = ["process", "--fibonacci", "--max-attempts", "1", "--now", &now()];
-        let mut pass = env.spawn(&[&options[..], stream, &["--", handler]].concat());
+        let stream: &str = if *is_stream { "--stream" } else { "" };
+        let options = format!("process --fibonacci --max-attempts 1 --now {}", now());
+        let mut pass = env.spawn(&format!("{options} {stream} -- {handler}"));
         let noted = || fs::read_to_string(env.path("pid")).unwrap_or_default();
         wait_until("the handler runs", || noted().ends_with('\n'));
         assert!(signal(name, noted().trim()));
@@ -296,11 +281,10 @@ impl Signalled {
 
 #[test]
 fn a_handler_that_a_stopping_machine_ends_before_its_pass_is_not_charged() {
-    let child = "sleep 60 & echo $! >PID; wait $!";
     for (script, is_stream) in [
         ("echo $$ >PID; exec sleep 60", false),
         // A shell whose command was ended.
-        (child, false),
+        ("sleep 60 & echo $! >PID; wait $!", false),
         ("read hello; read record; echo $$ >PID; exec sleep 60", true),
         ("read hello; read record; sleep 60 & echo $! >PID; wait $!", true),
     ] {
@@ -329,8 +313,7 @@ fn a_pass_that_was_stopped_when_its_signal_came_charges_nothing() {
     let env = TestEnv::new();
     env.insert(4, HOUR_AGO);
     let handler = env.noting("echo $$ >>pids; exec sleep 60");
-    let args = ["process", "--fibonacci", "--jobs", "4", "--now", &now(), "--", &handler];
-    let mut pass = env.spawn(&args);
+    let mut pass = env.spawn(&format!("process --fibonacci --jobs 4 --now {} -- {handler}", now()));
     let pids = || fs::read_to_string(env.path("pids")).unwrap_or_default();
     wait_until("all run", || pids().lines().count() == 4 && pids().ends_with('\n'));
     assert!(signal("-STOP", pass.id()));
@@ -358,7 +341,7 @@ fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
     );
     fs::write(env.path("backlog.toml"), file).unwrap();
     let handler = env.noting("exit 0");
-    let args = ["process", "--all-queues", "--ndays", "9", "--now", &now(), "--", &handler];
+    let args = format!("process --all-queues --ndays 9 --now {} -- {handler}", now());
     let mut command = env.command(&args);
     let mut pass = command.env_remove("BACKLOG_DB").spawn().unwrap();
     wait_until("the first queue is done", || env.count("SUCCESS") == 1);
@@ -370,11 +353,10 @@ fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
 }
 
 /// A pass with these options, which has handlers that hang at each record but the first one.
-fn hanging(env: &TestEnv, options: &[&str], handler: &[&str]) -> Child {
+fn hanging(env: &TestEnv, options: &str, handler: &str) -> Child {
     env.insert(3, MIDNIGHT);
     let now = format!("@{MIDNIGHT}");
-    let line = ["process", "--fibonacci", "--grace", "1s", "--now", &now];
-    env.spawn(&[&line[..], options, &["--"], handler].concat())
+    env.spawn(&format!("process --fibonacci --grace 1s --now {now} {options} -- {handler}"))
 }
 
 #[test]
@@ -384,18 +366,18 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
     let handler =
         "[ $BACKLOG_ID = 1 ] && exit; echo $BACKLOG_ID >>begun; [ $BACKLOG_ID = 2 ] || trap '' TERM
         while :; do sleep 1; done";
-    let mut pass = hanging(&env, &["--drain", "--jobs", "2"], &["sh", "-c", handler]);
-    let stop = |ids: &[&str]| env.run_at(MIDNIGHT, &[&["stop"], ids].concat());
+    let mut pass = hanging(&env, "--drain --jobs 2", &sh(handler).to_string());
+    let stop = |ids: &str| env.run_at(MIDNIGHT, &format!("stop {ids}"));
     wait_until("handlers have begun", || env.count("ERROR") == 2);
-    stop(&["9"]).fails(1, &["9: no such record"]);
-    let ran = stop(&["2"]).fails(75, &[""]);
+    stop("9").fails(1, &["9: no such record"]);
+    let ran = stop("2").fails(75, &[""]);
     let soon =
         "2: not stopped: passes note a handler after 10 s, and look for requests then; try again\n";
     assert_eq!(ran.stdout, soon);
-    let ran = stop(&["1"]).fails(1, &[""]);
+    let ran = stop("1").fails(1, &[""]);
     assert!(ran.stdout.contains(" has had it in hand for 10 s\n"), "{ran:?}");
     wait_until("the records are noted", || env.state("SELECT count(*) FROM running") == "2");
-    let ran = stop(&["2", "3", "--set", "fibonacci=true"]).success();
+    let ran = stop("2 3 --set fibonacci=true").success();
     let expected = "2: stopped; the attempt does not count; next attempt in the next pass\n3: stopped; the attempt \
                     does not count; next attempt in the next pass\n";
     assert_eq!(ran.stdout, expected);
@@ -406,7 +388,7 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
     );
     assert_eq!(fs::read_to_string(env.path("begun")).unwrap().lines().count(), 2);
     assert_eq!(env.state("SELECT count(*) FROM stop_requests"), "0");
-    let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status").success().stdout;
     assert!(status.contains(": 1 succeeded, 2 interrupted\n"), "{status}");
 }
 
@@ -418,12 +400,12 @@ fn a_co_process_that_hangs_is_stopped_and_started_anew_for_the_others() {
         r#"read hello; while read line; do case $line in *'"backlog_id":"2"'*) sleep 99;; esac
            id=${line##*backlog_id\":\"}; echo "{\"id\":\"${id%%\"*}\",\"outcome\":\"success\"}"; done"#,
     );
-    let mut pass = hanging(&env, &["--stream"], &[&handler]);
+    let mut pass = hanging(&env, "--stream", &handler);
     wait_until("the pass has begun", || env.count("SUCCESS") == 1);
     wait_until("the record is noted", || {
         env.state("SELECT count(*) FROM running WHERE record = '2'") == "1"
     });
-    let ran = env.run_at(MIDNIGHT, &["stop", "2"]).success();
+    let ran = env.run_at(MIDNIGHT, "stop 2").success();
     assert_eq!(ran.stdout, "2: stopped; the attempt does not count\n");
     assert!(pass.wait().unwrap().success());
     assert_eq!(env.query("SELECT STATUS FROM BACKLOG ORDER BY ID"), "SUCCESS\nNEW\nSUCCESS");

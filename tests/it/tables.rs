@@ -12,7 +12,7 @@ const MAPPINGS: &str = include_str!("../../docs/job-tables.toml");
 /// One table, before and after a pass in which the handler fails for some records.
 struct Case {
     queue: &'static str,
-    args: &'static [&'static str],
+    args: &'static str,
     fails_for: &'static [&'static str],
     /// How it fails, in sh.
     fails: &'static str,
@@ -36,7 +36,7 @@ impl Default for Case {
     fn default() -> Self {
         Self {
             queue: "",
-            args: &[],
+            args: "",
             fails_for: &[],
             fails: "echo 'no route to host' >&2; exit 1",
             handled: &[],
@@ -48,7 +48,7 @@ impl Default for Case {
     }
 }
 
-const BY_AGE: &[&str] = &["--ndays", "3000"];
+const BY_AGE: &str = "--ndays 3000";
 
 #[track_caller]
 fn check(case: &Case) {
@@ -77,7 +77,7 @@ fn work_off(case: &Case, engine: &str, env: &TestEnv) {
         case.fails_for.join("' '"),
         case.fails
     ));
-    let args = [&["process", "--queue", case.queue], case.args, &["--", &handler]].concat();
+    let args = format!("process --queue {} {} -- {handler}", case.queue, case.args);
     let ran = env.run_at(MIDNIGHT, &args);
     assert_eq!(ran.exit, Some(case.exit), "on {engine}: {ran:?}");
     let (mut handled, mut expected) = (env.handled(), case.handled.to_vec());
@@ -395,7 +395,7 @@ fn archive_and_restore(
     };
     let list = |status: &str| {
         let listed =
-            env.run_at(MIDNIGHT, &["list", "--queue", queue, "--status", status, "--json"]);
+            env.run_at(MIDNIGHT, &format!("list --queue {queue} --status {status} --json"));
         let id = |row: &str| {
             let row: serde_json::Value = serde_json::from_str(row).unwrap();
             let part = |part: &serde_json::Value| {

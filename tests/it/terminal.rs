@@ -37,7 +37,7 @@ fn every_line_fits_a_terminal_and_nothing_is_cut_in_a_pipe() {
     // The ids are whole where there is room for them.
     let id = "00000001-0000-4000-8000-000000000000";
     assert!(shown(&env, 80, "list --order oldest")[1].starts_with(&format!("{id}  ERROR ")));
-    let piped = env.run(&["list", "--order", "oldest"]).success().stdout;
+    let piped = env.run("list --order oldest").success().stdout;
     let line = piped.lines().nth(1).unwrap();
     assert_eq!(
         line,
@@ -62,7 +62,7 @@ fn a_person_is_told_his_own_time() {
     let explained = in_berlin("explain 00000001-0000-4000-8000-000000000000 --fibonacci");
     assert!(explained.contains("now         01:00:00: due: its wait is over"), "{explained}");
     assert!(explained.contains("next        01:00:00, now, attempt 3"), "{explained}");
-    let piped = env.run_at(MIDNIGHT, &["list", "--fibonacci", "--limit", "1"]).success().stdout;
+    let piped = env.run_at(MIDNIGHT, "list --fibonacci --limit 1").success().stdout;
     assert!(piped.contains("2026-11-20T22:00:00Z"), "{piped}");
 }
 
@@ -116,11 +116,10 @@ fn a_pass_that_a_person_stops_says_so() {
     env.insert(3, MIDNIGHT);
     // The terminal signals the whole group of the foreground, but a handler has one of its own.
     let handler = env.script("stopping", "kill -INT $PPID; sleep 0.2");
-    let line = format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}");
-    let ran = env.at_terminal(80, &line, "");
+    let ran = env.at_terminal(80, &format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}"), "");
     assert_eq!(ran.exit, Some(130), "{ran:?}");
     assert!(ran.stdout.contains("; stopped by Ctrl-C"), "{}", ran.stdout);
-    let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+    let status = env.run_at(MIDNIGHT, "status").success().stdout;
     assert!(status.contains("stopped by Ctrl-C"), "{status}");
 }
 

@@ -37,6 +37,51 @@ pub struct Ran {
     pub stderr: String,
 }
 
+/// The arguments of a command line: one text that is split as a shell splits it, or its words.
+pub trait Args {
+    fn words(self) -> Vec<String>;
+}
+
+impl Args for &str {
+    fn words(self) -> Vec<String> {
+        shlex::split(self).unwrap_or_else(|| panic!("a quote of {self} does not end"))
+    }
+}
+
+impl Args for &String {
+    fn words(self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<S: AsRef<str>> Args for &[S] {
+    fn words(self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().into()).collect()
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Args for &[S; N] {
+    fn words(self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+impl<S: AsRef<str>> Args for &Vec<S> {
+    fn words(self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+/// One word of such a text, whatever characters are in it.
+pub fn quoted(word: &str) -> String {
+    shlex::try_quote(word).unwrap().into()
+}
+
+/// A handler in such a text: a script for a shell.
+pub fn sh(script: &str) -> String {
+    format!("sh -c {}", quoted(script))
+}
+
 impl TestEnv {
     /// A database with the table of schema.sql.
     pub fn new() -> Self {
@@ -182,7 +227,7 @@ impl TestEnv {
     }
 
     /// The program as cron starts it: no terminal, next to no environment.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: impl Args) -> Command {
         let mut command = program();
         if self.is_given_away {
             command = Command::new("setpriv");
@@ -190,7 +235,7 @@ impl TestEnv {
             command.arg(program().get_program());
         }
         command
-            .args(args)
+            .args(args.words())
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/")
@@ -202,19 +247,22 @@ impl TestEnv {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: impl Args) -> Ran {
         ran(&self.command(args).output().unwrap())
     }
 
+    /// The program at an instant.
+    pub fn command_at(&self, now: i64, args: impl Args) -> Command {
+        self.command(&at(now, args))
+    }
+
     /// Runs at an instant.
-    pub fn run_at(&self, now: i64, args: &[&str]) -> Ran {
-        let now = format!("@{now}");
-        let (subcommand, rest) = args.split_first().unwrap();
-        self.run(&[&[*subcommand, "--now", now.as_str()], rest].concat())
+    pub fn run_at(&self, now: i64, args: impl Args) -> Ran {
+        self.run(&at(now, args))
     }
 
     /// Runs with text on standard input.
-    pub fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ran {
+    pub fn run_with_input(&self, args: impl Args, input: &[u8]) -> Ran {
         let mut command = self.command(args);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = child.spawn().unwrap();
@@ -242,7 +290,7 @@ impl TestEnv {
         let line = format!("stty rows 40 cols {columns}; exec {program} {line}");
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(self.dir.path());
-        let like = self.command(&[]);
+        let like = self.command("");
         command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env("TERM", "xterm").env("TZ", zone);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -262,13 +310,13 @@ impl TestEnv {
         ran(&Output { status, stdout: output, stderr: Vec::new() })
     }
 
-    pub fn spawn(&self, args: &[&str]) -> Child {
+    pub fn spawn(&self, args: impl Args) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Starts the program with its log in a file, to be waited for with `logs`.
-    pub fn spawn_logging(&self, args: &[&str]) -> Child {
+    pub fn spawn_logging(&self, args: impl Args) -> Child {
         let log = fs::File::create(self.path("log")).unwrap();
         self.command(args).arg0("backlog").stderr(log).spawn().unwrap()
     }
@@ -364,12 +412,23 @@ impl Pausing {
     }
 }
 
+/// A command line with more options, behind its subcommand.
+pub fn with_options(options: &str, args: impl Args) -> Vec<String> {
+    let mut words = args.words();
+    words.splice(1..1, options.words());
+    words
+}
+
+fn at(now: i64, args: impl Args) -> Vec<String> {
+    with_options(&format!("--now @{now}"), args)
+}
+
 pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_backlog"))
 }
 
 /// The program under limits of prlimit(1), such as `--nofile=64`.
-pub fn limited(env: &TestEnv, limit: &str, args: &[&str]) -> Ran {
+pub fn limited(env: &TestEnv, limit: &str, args: impl Args) -> Ran {
     let program = env.command(args);
     let mut command = Command::new("prlimit");
     command.arg(limit).arg(program.get_program()).args(program.get_args());

@@ -48,15 +48,15 @@ fn triggers_into_full_text_r_tree_json_and_date_functions_go_on_working() {
          ('2026-11-20T23:00:00Z', '{\"kind\": \"a\", \"x\": 7, \"tags\": [\"u\", \"v\"]}')",
     );
     let fails = env.script("fails", "echo no route >&2; exit 1");
-    let args = ["process", "--fibonacci", "--where", "KIND = 'a'", "--", &fails];
+    let args = format!(r#"process --fibonacci --where "KIND = 'a'" -- {fails}"#);
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.query("SELECT rowid FROM errors WHERE errors MATCH 'route'"), "1");
     assert_eq!(env.query("SELECT count(*) > 0 FROM old_errors WHERE last_error MATCH 'rou*'"), "1");
     assert_eq!(env.query("SELECT id FROM places WHERE x0 > 6 AND x1 > 99"), "1");
     let log = "SELECT DISTINCT at, what, n FROM log WHERE what IS NOT NULL ORDER BY 1";
     assert_eq!(env.query(log), "0 0 3 5|no <b>route</b>|40\n2026|u+v|2\nno <route>|no <route>|1");
-    env.run(&["archive", "1"]).success();
-    env.run(&["check", "--fibonacci", "--", "/bin/true"]).success();
+    env.run("archive 1").success();
+    env.run("check --fibonacci -- /bin/true").success();
 }
 
 #[test]
@@ -71,16 +71,16 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
     let says = "unsafe use of virtual table \"pragma_table_info\" in a trigger or view of the \
                 database, whose SQL is not trusted with that: write it without";
     let handler = env.noting("");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler])
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}"))
         .fails(1, &["table BACKLOG refuses STATUS = 'ERROR': ", says, "no handler"]);
     assert_eq!((env.handled().len(), env.count("NEW")), (0, 1));
-    let check = env.run(&["check", "--ndays", "1", "--", "/bin/true"]);
+    let check = env.run("check --ndays 1 -- /bin/true");
     let finding = format!("error    trigger     the table refuses what a pass writes: {says}\n");
     assert!(check.exit == Some(1) && check.stdout.contains(&finding), "{check:?}");
 
     let env = TestEnv::new();
     env.sql("CREATE VIEW columns AS SELECT name FROM pragma_table_info('BACKLOG')");
-    env.run(&["list", "--where", "ID IN (SELECT name FROM columns)"])
+    env.run("list --where 'ID IN (SELECT name FROM columns)'")
         .fails(1, &["is no condition in SQL: unsafe use of virtual table"]);
 }
 
@@ -93,10 +93,10 @@ fn check_names_a_trigger_that_is_none() {
          CREATE TRIGGER gone_too AFTER DELETE ON BACKLOG BEGIN SELECT nosuch(1); END",
     );
     let refused = "the table refuses what a pass writes: no such table: main.nosuch";
-    let check = env.run(&["check", "--ndays", "1", "--", "/bin/true"]);
+    let check = env.run("check --ndays 1 -- /bin/true");
     assert!(check.exit == Some(1) && check.stdout.contains(refused), "{check:?}");
     std::fs::write(env.path("backlog.toml"), "[defaults]\non_success = \"delete\"\n").unwrap();
-    let check = env.run(&["check", "--ndays", "1", "--", "/bin/true"]);
+    let check = env.run("check --ndays 1 -- /bin/true");
     assert!(check.stdout.contains("no such function: nosuch"), "{check:?}");
 }
 
@@ -109,6 +109,6 @@ fn no_trigger_writes_to_the_tables_behind_a_virtual_one() {
          CREATE TRIGGER spoil AFTER UPDATE ON BACKLOG BEGIN
            UPDATE words_data SET block = x'00'; END",
     );
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"])
+    env.run_at(MIDNIGHT, "process --ndays 1 -- true")
         .fails(1, &["table words_data may not be modified"]);
 }

@@ -1,7 +1,7 @@
 //! Mistakes of whoever writes a command line or backlog.toml: each is told for what it is, before
 //! anything is done.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
 
 fn one_record() -> TestEnv {
     let env = TestEnv::new();
@@ -10,25 +10,24 @@ fn one_record() -> TestEnv {
 }
 
 /// A pass with a handler, at an instant at which the record is due.
-fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
-    let args = [&["process", "--ndays", "1"], options, &["--"], handler].concat();
-    env.run_at(MIDNIGHT, &args)
+fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {handler}"))
 }
 
 #[test]
 fn an_empty_command_is_told_before_the_first_record() {
     let env = one_record();
     let says = &["the command is empty"];
-    pass(&env, &[], &[""]).fails(2, says);
-    pass(&env, &[], &["", "x"]).fails(2, says);
-    pass(&env, &["--stream"], &[""]).fails(2, says);
+    pass(&env, "", "''").fails(2, says);
+    pass(&env, "", "'' x").fails(2, says);
+    pass(&env, "--stream", "''").fails(2, says);
     for command in ["''", "'' x"] {
-        let ran = pass(&env, &["--on-archive", command], &["true"]);
+        let ran = pass(&env, &format!("--on-archive {}", quoted(command)), "true");
         ran.fails(2, &["--on-archive", "the command is empty"]);
     }
     for config in ["exec = ['']", "exec = ['']\nstream = true", "exec_on_archive = ['', 'x']"] {
         std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{config}\n")).unwrap();
-        let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1"]);
+        let ran = env.run_at(MIDNIGHT, "process --ndays 1");
         ran.fails(2, &["backlog.toml: queue default: exec", "the command is empty"]);
     }
     assert_eq!(env.count("NEW"), 1);
@@ -39,20 +38,21 @@ fn a_command_in_quotes_is_told_for_what_it_is() {
     let env = one_record();
     env.script("sync-order", "true");
     for command in ["./sync-order --id {id}", "./sync-order --all", "sync-order --all"] {
-        for options in [&[][..], &["--stream"]] {
+        for options in ["", "--stream"] {
             let exit = if command.contains("{id}") && options.is_empty() { 2 } else { 1 };
             let says = format!(
                 "`{command}` is one word, looked for as a file of that name: leave out the quotes"
             );
-            let ran = pass(&env, options, &[command]).fails(exit, &[&says]);
+            let handler = quoted(command);
+            let ran = pass(&env, options, &handler).fails(exit, &[&says]);
             assert!(!ran.stderr.contains("could not run"), "{}", ran.stderr);
-            let found = env.run(&["check", "--", command]);
+            let found = env.run(&format!("check -- {handler}"));
             assert!(found.stdout.contains(&says), "{}", found.stdout);
         }
     }
     // A file may be called like that.
     env.script("sync order", "true");
-    pass(&env, &[], &["./sync order"]).silent();
+    pass(&env, "", "'./sync order'").silent();
 }
 
 #[test]
@@ -70,17 +70,17 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
         ("#!/bin/sh\n", "", ""),
     ] {
         std::fs::write(&script, text).unwrap();
-        let found = env.run(&["check", "--", &script]).stdout;
+        let found = env.run(&format!("check -- {script}")).stdout;
         if says.is_empty() {
             assert!(!found.contains("cannot be run"), "{found}");
-            pass(&env, &[], &[&script]).silent();
+            pass(&env, "", &script).silent();
             continue;
         }
         assert!(found.contains(&format!("{script} cannot be run: {says}")), "{found}");
-        let ran = pass(&env, &[], &[&script]).fails(1, &[exit, says]);
+        let ran = pass(&env, "", &script).fails(1, &[exit, says]);
         assert!(!ran.stderr.contains("in PATH,"), "{}", ran.stderr);
         if exit == "could not run" {
-            pass(&env, &["--stream"], &[&script]).fails(1, &[exit, says]);
+            pass(&env, "--stream", &script).fails(1, &[exit, says]);
         }
         assert_eq!(env.count("NEW"), 1);
     }
@@ -90,9 +90,9 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
 fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
     let env = one_record();
     for args in [
-        &["process", "--ndays", "1", "./sync-order"][..],
-        &["process", "--ndays", "1", "./sync-order", "--id", "{id}"],
-        &["check", "./sync-order"],
+        "process --ndays 1 ./sync-order",
+        "process --ndays 1 ./sync-order --id {id}",
+        "check ./sync-order",
     ] {
         env.run(args).fails(
             2,
@@ -102,8 +102,8 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
             ],
         );
     }
-    let secret = ["process", "--db", "postgres://u:S3kr1t@h/d", "./sync-order"];
-    let ran = env.run(&secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
+    let secret = "process --db postgres://u:S3kr1t@h/d ./sync-order";
+    let ran = env.run(secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
     assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
     let args = ["process", "--frobnicate", "--", "sh", "./sync-order"];
     env.run(&args).fails(2, &["unexpected argument '--frobnicate'"]);
@@ -115,54 +115,51 @@ fn an_option_after_the_two_hyphens_is_told_to_belong_to_the_handler() {
     let after = |name: &str| {
         format!("; --{name} comes after `--`, so it belongs to the handler: write it before `--`\n")
     };
-    env.run(&["process", "--", "./sync", "--ndays", "1"])
-        .fails(2, &["no schedule: ", &after("ndays")]);
-    env.run(&["process", "--", "./sync", "--policy=even"])
-        .fails(2, &["no schedule: ", &after("policy")]);
-    without_database(&env, &["process", "--ndays", "1", "--", "./sync", "--db", "test.db"])
+    env.run("process -- ./sync --ndays 1").fails(2, &["no schedule: ", &after("ndays")]);
+    env.run("process -- ./sync --policy=even").fails(2, &["no schedule: ", &after("policy")]);
+    without_database(&env, "process --ndays 1 -- ./sync --db test.db")
         .fails(2, &["no database: ", &after("db")]);
     // A handler has options of its own.
-    let ran =
-        env.run(&["process", "--", "./sync", "--jobs", "2", "even"]).fails(2, &["no schedule"]);
+    let ran = env.run("process -- ./sync --jobs 2 even").fails(2, &["no schedule"]);
     assert!(!ran.stderr.contains("comes after"), "{}", ran.stderr);
 }
 
 #[test]
 fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
     let env = one_record();
-    let pass = ["process", "--ndays", "1"];
+    let pass = "process --ndays 1";
     for (args, meant) in [
-        (&[&pass[..], &["--max-retries", "3"]].concat()[..], "argument exists: '--max-attempts'"),
-        (&[&pass[..], &["--retries=3"]].concat(), "argument exists: '--max-attempts'"),
-        (&[&pass[..], &["--concurrency", "4"]].concat(), "argument exists: '--jobs'"),
-        (&[&pass[..], &["--workers", "4"]].concat(), "argument exists: '--jobs'"),
-        (&[&pass[..], &["--limit", "4"]].concat(), "argument exists: '--max-records'"),
-        (&["run", "--ndays", "1"], "subcommand exists: 'process'"),
-        (&["inspect", "7"], "subcommand exists: 'show'"),
-        (&["logs"], "subcommand exists: 'status'"),
-        (&["delete", "7"], "subcommand exists: 'archive'"),
-        (&["ls"], "subcommand exists: 'list'"),
-        (&["list", "--status", "FAILED"], "value exists: 'ERROR'"),
-        (&["list", "--status", "dead"], "value exists: 'ARCHIVED'"),
-        (&["stats"], "subcommand exists: 'status'"),
-        (&["unpause"], "subcommand exists: 'resume'"),
-        (&["procss"], "subcommand exists: 'process'"),
-        (&[&pass[..], &["--max-tries", "3"]].concat(), "argument exists: '--max-attempts'"),
-        (&[&pass[..], &["--attempts", "3"]].concat(), "argument exists: '--max-attempts'"),
+        (&*format!("{pass} --max-retries 3"), "argument exists: '--max-attempts'"),
+        (&format!("{pass} --retries=3"), "argument exists: '--max-attempts'"),
+        (&format!("{pass} --concurrency 4"), "argument exists: '--jobs'"),
+        (&format!("{pass} --workers 4"), "argument exists: '--jobs'"),
+        (&format!("{pass} --limit 4"), "argument exists: '--max-records'"),
+        ("run --ndays 1", "subcommand exists: 'process'"),
+        ("inspect 7", "subcommand exists: 'show'"),
+        ("logs", "subcommand exists: 'status'"),
+        ("delete 7", "subcommand exists: 'archive'"),
+        ("ls", "subcommand exists: 'list'"),
+        ("list --status FAILED", "value exists: 'ERROR'"),
+        ("list --status dead", "value exists: 'ARCHIVED'"),
+        ("stats", "subcommand exists: 'status'"),
+        ("unpause", "subcommand exists: 'resume'"),
+        ("procss", "subcommand exists: 'process'"),
+        (&format!("{pass} --max-tries 3"), "argument exists: '--max-attempts'"),
+        (&format!("{pass} --attempts 3"), "argument exists: '--max-attempts'"),
     ] {
         let ran = env.run(args).fails(2, &[&format!("tip: a similar {meant}")]);
         assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
     }
     // No tip is better than one that leads astray.
     for word in ["--delay", "--retry", "--since", "purge", "get", "clear", "daemon", "dead"] {
-        let args = if word.starts_with('-') { [&pass[..], &[word]].concat() } else { vec![word] };
-        let ran = env.run(&args).fails(2, &[&format!("'{word}'")]);
+        let args = if word.starts_with('-') { &format!("{pass} {word}") } else { word };
+        let ran = env.run(args).fails(2, &[&format!("'{word}'")]);
         assert!(!ran.stderr.contains("tip:") && !ran.stderr.contains("--queue"), "{}", ran.stderr);
     }
-    let explain = ["explain", "--progressive", "1"];
-    env.run(&explain).fails(2, &["invalid value '1'", "write ids before --progressive"]);
+    let explain = "explain --progressive 1";
+    env.run(explain).fails(2, &["invalid value '1'", "write ids before --progressive"]);
     // Not where the command has no such option.
-    let ran = env.run(&["status", "--workers", "4"]).fails(2, &["unexpected argument '--workers'"]);
+    let ran = env.run("status --workers 4").fails(2, &["unexpected argument '--workers'"]);
     assert!(!ran.stderr.contains("--jobs"), "{}", ran.stderr);
 }
 
@@ -170,20 +167,18 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
 fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let env = one_record();
     let says = "{PAYLOD} is not a column; use one of ID, ";
-    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is not a column; use one of ID, "]);
-    let handler = ["./sync", "--to={id}", "--body={PAYLOD}"];
-    pass(&env, &[], &handler).fails(2, &[says]);
-    pass(&env, &["--dry-run"], &handler).fails(2, &[says]);
-    let on_archive = ["--on-archive", "./tell {Statsu}"];
-    pass(&env, &on_archive, &["true"])
+    pass(&env, "", "./sync {idd}").fails(2, &["{idd} is not a column; use one of ID, "]);
+    let handler = "./sync --to={id} --body={PAYLOD}";
+    pass(&env, "", handler).fails(2, &[says]);
+    pass(&env, "--dry-run", handler).fails(2, &[says]);
+    pass(&env, "--on-archive './tell {Statsu}'", "true")
         .fails(2, &["--on-archive: {Statsu} is not a column; use one of ID, "]);
-    let found = env.run(&[&["check", "--"], &handler[..]].concat()).stdout;
+    let found = env.run(&format!("check -- {handler}")).stdout;
     assert!(found.contains(says), "{found}");
-    env.run(&[&["crontab", "--"], &handler[..]].concat()).fails(2, &[says]);
+    env.run(&format!("crontab -- {handler}")).fails(2, &[says]);
     // What resembles nothing is awk's or jq's, and what is behind a dollar sign the shell's.
-    let script = "[ \"$*\" = '{ids} { print $1 } ${PAYLOD} {} {x}' ]";
-    let script = env.script("as-it-is", script);
-    pass(&env, &[], &[&script, "{ids} { print $1 } ${PAYLOD} {} {x}"]).silent();
+    let script = env.script("as-it-is", "[ \"$*\" = '{ids} { print $1 } ${PAYLOD} {} {x}' ]");
+    pass(&env, "", &format!("{script} '{{ids}} {{ print $1 }} ${{PAYLOD}} {{}} {{x}}'")).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -201,9 +196,10 @@ fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
         ("ID > 1 /* or", "`ID > 1 /* or` is no condition: "),
         ("ID >> > 7", "is no condition in SQL: near \">\""),
     ] {
-        let ran = env.run(&["list", "--where", condition]).fails(1, &[says]);
+        let ran = env.run(&format!("list --where {}", quoted(condition))).fails(1, &[says]);
         assert!(!ran.stderr.contains("THEN"), "{}", ran.stderr);
-        env.run(&["process", "--ndays", "1", "--where", condition, "--", "true"]).fails(1, &[says]);
+        env.run(&format!("process --ndays 1 --where {} -- true", quoted(condition)))
+            .fails(1, &[says]);
     }
 }
 
@@ -212,41 +208,41 @@ fn a_record_is_told_of_also_where_no_schedule_is() {
     let env = one_record();
     let unknown = "  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or set it \
                    in backlog.toml\n";
-    let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
+    let explained = env.run_at(MIDNIGHT, "explain 7").success().stdout;
     let record = "record 7: NEW, inserted 2026-11-20T23:59:00Z, 0 attempts failed\n";
     assert_eq!(explained, format!("{record}{unknown}"));
     env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED'");
-    let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
+    let explained = env.run_at(MIDNIGHT, "explain 7").success().stdout;
     let now = "  now         not tried: is ARCHIVED\n";
     let back = "  way back    backlog restore 7\n";
     assert!(explained.ends_with(&format!("{now}{unknown}{back}")), "{explained}");
-    let ran = env.run(&["explain", "8"]);
+    let ran = env.run("explain 8");
     assert_eq!((ran.exit, &*ran.stdout), (Some(1), "8: no such record\n"));
 }
 
 #[test]
 fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     let env = one_record();
-    let says = |options: &[&str], variables: &[(&str, &str)]| {
-        let mut command = env.command(&[&["list", "-v"], options].concat());
+    let says = |options: &str, variables: &[(&str, &str)]| {
+        let mut command = env.command(&format!("list -v {options}"));
         ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stderr
     };
     let warning = "backlog: warning: no backlog.toml, \"mails\" is only a name\n";
-    assert_eq!(says(&["--queue", "mails"], &[]), warning);
-    assert_eq!(says(&[], &[("BACKLOG_QUEUE", "mails")]), warning);
-    assert_eq!(says(&[], &[]), "");
+    assert_eq!(says("--queue mails", &[]), warning);
+    assert_eq!(says("", &[("BACKLOG_QUEUE", "mails")]), warning);
+    assert_eq!(says("", &[]), "");
     let limit = [("MAX_MAILS_RETRY_ATTEMPTS", "3")];
-    env.run(&["init", "--queue", "mails", "--db", "other.db"]).success();
-    assert_eq!(env.run(&["list", "--queue", "mails"]).success().stderr, "", "cron is not told");
-    let process = ["process", "--fibonacci", "--queue", "mails", "-v", "--dry-run", "--", "true"];
-    let ran = ran(&env.command(&process).envs(limit).output().unwrap());
+    env.run("init --queue mails --db other.db").success();
+    assert_eq!(env.run("list --queue mails").success().stderr, "", "cron is not told");
+    let process = "process --fibonacci --queue mails -v --dry-run -- true";
+    let ran = ran(&env.command(process).envs(limit).output().unwrap());
     assert_eq!(ran.success().stderr, "");
     std::fs::write(env.path("backlog.toml"), "[queue.mails]\n").unwrap();
-    assert!(!says(&["--queue", "mails"], &[]).contains("is only a name"));
+    assert!(!says("--queue mails", &[]).contains("is only a name"));
 }
 
 /// The program in an environment without BACKLOG_DB.
-fn without_database(env: &TestEnv, args: &[&str]) -> Ran {
+fn without_database(env: &TestEnv, args: &str) -> Ran {
     ran(&env.command(args).env_remove("BACKLOG_DB").output().unwrap())
 }
 
@@ -260,30 +256,30 @@ fn all_that_is_missing_is_told_at_once() {
     let says = |ran: Ran, missing: &[&str]| {
         assert_eq!(ran.fails(2, &[]).stderr, format!("backlog: {}\n", missing.join("; ")));
     };
-    let process = |args: &[&str]| without_database(&env, &[&["process"], args].concat());
-    says(process(&[]), &[database, handler, schedule]);
-    says(process(&["--dry-run"]), &[database, schedule]);
-    says(process(&["--ndays", "1"]), &[database, handler]);
-    says(process(&["--", "true"]), &[database, schedule]);
-    says(env.run(&["process"]), &[handler, schedule]);
-    says(env.run(&["process", "--ndays", "1"]), &[handler]);
-    says(env.run(&["process", "--", "true"]), &[schedule]);
-    says(without_database(&env, &["status"]), &[database]);
+    let process = |args: &str| without_database(&env, &format!("process {args}"));
+    says(process(""), &[database, handler, schedule]);
+    says(process("--dry-run"), &[database, schedule]);
+    says(process("--ndays 1"), &[database, handler]);
+    says(process("-- true"), &[database, schedule]);
+    says(env.run("process"), &[handler, schedule]);
+    says(env.run("process --ndays 1"), &[handler]);
+    says(env.run("process -- true"), &[schedule]);
+    says(without_database(&env, "status"), &[database]);
     // What is said wrong goes first.
     let wrong = [("BACKLOG_JOBS", "four")];
-    let ran = ran(&env.command(&["process", "--ndays", "1"]).envs(wrong).output().unwrap());
+    let ran = ran(&env.command("process --ndays 1").envs(wrong).output().unwrap());
     ran.fails(2, &["BACKLOG_JOBS=four: write a whole number from 1 to 1,024\n"]);
 }
 
 #[test]
 fn a_database_that_is_not_there_is_told_with_the_command_that_creates_one() {
     let env = one_record();
-    let status = |db: &str| env.run(&["status", "--db", db]).fails(1, &[]).stderr;
+    let status = |db: &str| env.run(&format!("status --db {db}")).fails(1, &[]).stderr;
     let says = "backlog: no database at other.db; `backlog init --db other.db` creates one\n";
     assert_eq!(status("other.db"), says);
     let missing = "the directory no/such does not exist\n";
     assert_eq!(status("no/such/a.db"), format!("backlog: no database at no/such/a.db: {missing}"));
-    let ran = env.run(&["init", "--db", "no/such/a.db"]).fails(1, &[]);
+    let ran = env.run("init --db no/such/a.db").fails(1, &[]);
     assert_eq!(ran.stderr, format!("backlog: could not create no/such/a.db: {missing}"));
 }
 
@@ -291,11 +287,11 @@ fn a_database_that_is_not_there_is_told_with_the_command_that_creates_one() {
 fn what_is_chosen_twice_in_one_place_is_told() {
     let env = one_record();
     let variables = [("BACKLOG_NDAYS", "1"), ("BACKLOG_POLICY", "even")];
-    let twice = ran(&env.command(&["status"]).envs(variables).output().unwrap());
+    let twice = ran(&env.command("status").envs(variables).output().unwrap());
     twice.fails(2, &["--ndays and --policy are two schedules: choose one\n"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\npost = 'http://localhost/'\n";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
-    env.run(&["process"]).fails(2, &["exec and post are two handlers: choose one\n"]);
+    env.run("process").fails(2, &["exec and post are two handlers: choose one\n"]);
 }
 
 #[test]
@@ -312,16 +308,16 @@ fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
         "host=h password=S3kr1t",
         "pg:u:S3kr1t@h",
     ] {
-        let ran = env.run(&["status", "--db", url]).fails(2, &[says]);
+        let ran = env.run(&format!("status --db {}", quoted(url))).fails(2, &[says]);
         assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
     }
     let says = "--db names a server, not a file: write it as postgres://";
-    env.run(&["init", "127.0.0.1:5432/app"]).fails(2, &[&format!("{says}127.0.0.1:5432/app\n")]);
-    let secret = env.run(&["status", "u:S3kr1t@db.example:5432/app"]);
+    env.run("init 127.0.0.1:5432/app").fails(2, &[&format!("{says}127.0.0.1:5432/app\n")]);
+    let secret = env.run("status u:S3kr1t@db.example:5432/app");
     secret.fails(2, &[&format!("{says}u@db.example:5432/app\n")]);
     std::fs::create_dir(env.path("a:1")).unwrap();
-    env.run(&["init", "a:1/app.db"]).success();
-    let refused = env.run(&["list", "--db", "postgres://u@127.0.0.1:1/d"]);
+    env.run("init a:1/app.db").success();
+    let refused = env.run("list --db postgres://u@127.0.0.1:1/d");
     let says = "connection refused; is PostgreSQL running there, and are host and port correct?";
     refused.fails(75, &[says]);
 }

@@ -1,7 +1,7 @@
 //! Where a webhook is said, and what is found of it before a pass.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, TestEnv, quoted, ran};
 use std::process::Command;
 use test_support::server::{Answer, Server};
 
@@ -24,7 +24,7 @@ fn a_webhook_may_stand_in_the_file() {
             "post = '{url}'\nheader = ['X-A: 1, 2', 'X-B: 3']\nca_file = 'ca.pem'\ngive_up_on = '4xx'"
         ),
     );
-    let ran = env.run_at(MIDNIGHT, &["process"]);
+    let ran = env.run_at(MIDNIGHT, "process");
     assert_eq!((ran.exit, env.statuses().as_str()), (Some(1), "7|ARCHIVED"), "{ran:?}");
     let request = the_only(&server);
     assert_eq!(request.header("x-a"), Some("1, 2"));
@@ -36,7 +36,7 @@ fn a_webhook_may_stand_in_the_environment() {
     let env = one_record();
     let server = serving(Answer::new("404 No", &[], ""));
     let now = format!("@{MIDNIGHT}");
-    let mut command = env.command(&["process", "--ndays", "1", "--now", &now]);
+    let mut command = env.command(&format!("process --ndays 1 --now {now}"));
     command.env("BACKLOG_POST", server.url("/")).env("BACKLOG_HEADER", "X-A: 1, 2\nX-B: 3");
     command.env("BACKLOG_GIVE_UP_ON", "4xx");
     ran(&command.output().unwrap()).fails(1, &["given up"]);
@@ -50,12 +50,12 @@ fn a_webhook_that_is_typed_is_sent_the_headers_that_stand_elsewhere() {
     let server = serving(fine());
     let env = one_record();
     describe(&env, "exec = ['false']\nheader = 'X-Token: of the file'");
-    env.run_at(MIDNIGHT, &["process", "--post", &server.url("/")]).silent();
+    env.run_at(MIDNIGHT, &format!("process --post {}", server.url("/"))).silent();
     assert_eq!(the_only(&server).header("x-token"), Some("of the file"));
     let server = serving(fine());
     let env = one_record();
     let variables = [("BACKLOG_HEADER", "X-Token: of the environment")];
-    pass_in(&env, &variables, &server.url("/"), &[]).silent();
+    pass_in(&env, &variables, &server.url("/"), "").silent();
     assert_eq!(the_only(&server).header("x-token"), Some("of the environment"));
 }
 
@@ -77,7 +77,7 @@ fn command_over_webhook(more: &str) {
     let env = one_record();
     describe(&env, &format!("post = '{}'\n{more}", server.url("/")));
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &["process", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &format!("process -- {handler}")).silent();
     assert_eq!(env.handled(), ["7"], "{more}");
     assert!(server.received().is_empty());
 }
@@ -106,7 +106,7 @@ fn webhook_over_file(lines: &str) {
     let server = serving(fine());
     let env = one_record();
     describe(&env, lines);
-    env.run_at(MIDNIGHT, &["process", "--post", &server.url("/")]).silent();
+    env.run_at(MIDNIGHT, &format!("process --post {}", server.url("/"))).silent();
     assert_eq!(env.query(ROW), DONE, "{lines}");
     assert_eq!(keys(&server), [key(7)], "{lines}");
 }
@@ -130,7 +130,7 @@ fn own_command(more: &str) {
         &env,
         &format!("post = '{}'\n{more}\n[queue.own]\nexec = ['{handler}']", server.url("/")),
     );
-    env.run_at(MIDNIGHT, &["process", "--queue", "own"]).silent();
+    env.run_at(MIDNIGHT, "process --queue own").silent();
     assert_eq!(env.handled(), ["7"], "{more}");
     assert!(server.received().is_empty());
 }
@@ -139,22 +139,18 @@ fn own_command(more: &str) {
 fn what_does_not_go_with_a_webhook_is_said() {
     let env = one_record();
     for (args, says) in [
-        (&["--post", NOBODY, "--stream"][..], "--stream"),
-        (&["--post", NOBODY, "--", "true"], "--post"),
+        (&*format!("--post {NOBODY} --stream"), "--stream"),
+        (&format!("--post {NOBODY} -- true"), "--post"),
         (
-            &["--post", NOBODY, "--give-up-on", "65"],
+            &format!("--post {NOBODY} --give-up-on 65"),
             "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599",
         ),
-        (&["--post", NOBODY, "--window", "5"], "--window requires --stream"),
-        (&["--header", "X: 1", "--", "true"], "--header requires --post"),
-        (&["--ca-file", "x", "--", "true"], "--ca-file requires --post"),
-        (
-            &["--give-up-on", "4xx", "--", "true"],
-            "--give-up-on: a command has exit codes from 1 to 255",
-        ),
+        (&format!("--post {NOBODY} --window 5"), "--window requires --stream"),
+        ("--header 'X: 1' -- true", "--header requires --post"),
+        ("--ca-file x -- true", "--ca-file requires --post"),
+        ("--give-up-on 4xx -- true", "--give-up-on: a command has exit codes from 1 to 255"),
     ] {
-        let args = [&["process", "--ndays", "1"], args].concat();
-        env.run_at(MIDNIGHT, &args).fails(2, &[says]);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 {args}")).fails(2, &[says]);
     }
     assert_eq!(env.query(ROW), UNTOUCHED);
 }
@@ -163,7 +159,7 @@ fn what_does_not_go_with_a_webhook_is_said() {
 fn a_dry_run_sends_nothing() {
     let server = serving(fine());
     let env = one_record();
-    let ran = pass(&env, &server.url("/"), &["--dry-run"]).success();
+    let ran = pass(&env, &server.url("/"), "--dry-run").success();
     assert!(ran.stdout.starts_with("7 "), "{}", ran.stdout);
     assert_eq!((server.connections(), env.query(ROW).as_str()), (0, UNTOUCHED));
 }
@@ -173,7 +169,7 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let server = serving(fine());
     let env = one_record();
     let url = server.url("/{ID}").replace("//", "//us:S3kr@");
-    let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", &url]).success();
+    let ran = env.run_at(MIDNIGHT, &format!("check --fibonacci --post {url}")).success();
     let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
     assert!(ran.stdout.contains(&line), "{}", ran.stdout);
     assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
@@ -181,12 +177,11 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     assert_eq!((server.received().len(), env.query(ROW).as_str()), (0, UNTOUCHED));
     // A receiver that is down is not a mistake of the operator.
     drop(server);
-    let ran =
-        env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", "http://127.0.0.1:1/"]).success();
+    let ran = env.run_at(MIDNIGHT, "check --fibonacci --post http://127.0.0.1:1/").success();
     let line = "warning  handler     could not connect to 127.0.0.1:1: connection refused\n";
     assert!(ran.stdout.contains(line), "{}", ran.stdout);
     // Records name the host, so there is none to connect to.
-    let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", "http://{ID}/"]).success();
+    let ran = env.run_at(MIDNIGHT, "check --fibonacci --post http://{ID}/").success();
     assert!(!ran.stdout.contains("connect"), "{}", ran.stdout);
 }
 
@@ -194,10 +189,10 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
 fn check_finds_what_a_pass_would_refuse() {
     let env = one_record();
     for (args, says) in [
-        (&["--post", "http://h/{ORDER}"][..], "{ORDER} is not a column"),
-        (&["--post", "https://h/", "--ca-file", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
+        ("--post http://h/{ORDER}", "{ORDER} is not a column"),
+        ("--post https://h/ --ca-file /nowhere/ca.pem", "/nowhere/ca.pem"),
     ] {
-        let ran = env.run_at(MIDNIGHT, &[&["check", "--fibonacci"], args].concat());
+        let ran = env.run_at(MIDNIGHT, &format!("check --fibonacci {args}"));
         assert_ne!(ran.exit, Some(0), "{ran:?}");
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(says), "{said}");
@@ -209,9 +204,8 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
     let server = Server::new(&[("/it's/7?a%20b=%7", fine()), ("/it's/7?a%20b=%25", fine())]);
     let env = one_record();
     let url = server.url("/it's/{ID}?a%20b=%25");
-    let header = "X-Mine: 50% \"off\" $HOME";
-    let args =
-        ["crontab", "--progressive", "--post", &url, "--header", header, "--give-up-on", "4xx"];
+    let (url, header) = (quoted(&url), quoted("X-Mine: 50% \"off\" $HOME"));
+    let args = format!("crontab --progressive --post {url} --header {header} --give-up-on 4xx");
     let lines = env.run(&args).success().stdout;
     let line = lines.lines().find(|line| line.contains(" process ")).unwrap();
     // Cron takes a percent sign for the end of the line.
@@ -229,7 +223,7 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
 #[test]
 fn crontab_says_that_requests_are_signed_and_not_by_what() {
     let env = one_record();
-    let args = ["crontab", "--progressive", "--post", NOBODY];
+    let args = format!("crontab --progressive --post {NOBODY}");
     let mut command = env.command(&args);
     let ran = ran(&command
         .env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty")
@@ -239,7 +233,7 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
     assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
     // Pasted as it is, it lets nothing go out unsigned.
     let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
-    pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is not base64"]);
+    pass_in(&env, &variables, NOBODY, "").fails(2, &["is not base64"]);
     assert!(!env.run(&args).success().stdout.contains("SECRET"));
 }
 
@@ -247,39 +241,37 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
 fn crontab_prints_no_login_and_no_header_of_the_environment() {
     let env = one_record();
     let url = "http://me:S3kr@127.0.0.1:1/x";
-    let printed = |options: &[&str], variables: &[(&str, &str)]| {
-        let mut command = env.command(&[&["crontab", "--progressive"], options].concat());
+    let printed = |options: &str, variables: &[(&str, &str)]| {
+        let mut command = env.command(&format!("crontab --progressive {options}"));
         let lines =
             ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stdout;
         assert!(!lines.contains("S3kr"), "{lines}");
         lines
     };
-    let placeholder = "\nBACKLOG_HEADER=\"...\"\n";
     for (options, variables) in [
-        (&["--post", url][..], &[][..]),
-        (&[], &[("BACKLOG_POST", url)]),
-        (&["--post", NOBODY], &[("BACKLOG_HEADER", "X-Token: S3kr\nX-B: S3kr")]),
+        (&*format!("--post {url}"), &[][..]),
+        ("", &[("BACKLOG_POST", url)]),
+        (&format!("--post {NOBODY}"), &[("BACKLOG_HEADER", "X-Token: S3kr\nX-B: S3kr")]),
     ] {
         let lines = printed(options, variables);
-        assert!(lines.contains(placeholder), "{lines}");
+        assert!(lines.contains("\nBACKLOG_HEADER=\"...\"\n"), "{lines}");
         assert_eq!(
             lines.contains("# the URL's login is left out"),
             variables.len() != 1 || options.is_empty()
         );
-        let units = printed(&[options, &["--systemd"]].concat(), variables);
+        let units = printed(&format!("{options} --systemd"), variables);
         assert!(units.contains("Environment=BACKLOG_HEADER=...\n"), "{units}");
     }
-    assert!(!printed(&["--post", NOBODY], &[]).contains("HEADER"));
+    assert!(!printed(&format!("--post {NOBODY}"), &[]).contains("HEADER"));
     // Pasted as it is, it lets nothing go out without.
-    pass_in(&env, &[("BACKLOG_HEADER", "...")], NOBODY, &[]).fails(2, &["has no colon"]);
+    pass_in(&env, &[("BACKLOG_HEADER", "...")], NOBODY, "").fails(2, &["has no colon"]);
 }
 
 #[test]
 fn a_variable_never_makes_a_line_of_a_crontab() {
     let env = one_record();
-    let url = "postgres://127.0.0.1:1/none";
     let crontab = |value: &str| {
-        let args = ["crontab", "--progressive", "--db", url, "--", "true"];
+        let args = format!("crontab --progressive --db postgres://127.0.0.1:1/none -- true");
         ran(&env.command(&args).env("PGAPPNAME", value).output().unwrap())
     };
     for value in ["x\n* * * * * touch ran", "x\r", "\"'"] {

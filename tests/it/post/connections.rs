@@ -15,10 +15,9 @@ fn where_nobody_listens_two_records_fail_uncharged_and_the_others_stay_as_they_w
         (NOBODY.to_string(), REFUSED.to_string()),
         (format!("http://{host}/"), format!("could not find the host {host}: ")),
     ] {
-        for schedule in [&["--ndays", "1"][..], &["--fibonacci"], &["--fibonacci", "--drain"]] {
+        for schedule in ["--ndays 1", "--fibonacci", "--fibonacci --drain"] {
             let env = records(5);
-            let args = [&["process", "--post", &url], schedule].concat();
-            let ran = env.run_at(MIDNIGHT, &args);
+            let ran = env.run_at(MIDNIGHT, &format!("process --post {url} {schedule}"));
             assert_eq!(ran.exit, Some(1));
             let begins = format!("backlog: record 3 stays as it was: {error}");
             assert!(ran.stderr.starts_with(&begins), "{}", ran.stderr);
@@ -42,7 +41,7 @@ fn one_record_that_finds_no_connection_fails_uncharged() {
         (format!("http://{host}/"), format!("could not find the host {host}: ")),
     ] {
         let env = one_record();
-        pass(&env, &url, &[]).silent();
+        pass(&env, &url, "").silent();
         assert!(env.query(ROW).starts_with(&unreached(&error)), "{}", env.query(ROW));
     }
 }
@@ -50,7 +49,7 @@ fn one_record_that_finds_no_connection_fails_uncharged() {
 #[test]
 fn however_many_are_sent_at_a_time_two_fail_where_nobody_listens() {
     let env = records(20);
-    let ran = pass(&env, NOBODY, &["--jobs", "8"]).fails(1, &["in a row had no outcome"]);
+    let ran = pass(&env, NOBODY, "--jobs 8").fails(1, &["in a row had no outcome"]);
     assert!(ran.stderr.contains(REFUSED), "{}", ran.stderr);
     assert_eq!((env.count("NEW"), env.count("ERROR")), (18, 2));
     let touched = "SELECT count(*) FROM BACKLOG WHERE STATUS = 'NEW' AND (FAILURES > 0 OR LAST_FAILURE IS NOT NULL OR LAST_ERROR IS NOT NULL)";
@@ -67,7 +66,7 @@ fn records_without_a_connection_that_are_not_in_a_row_stop_nothing() {
          UPDATE BACKLOG SET PORT = {} WHERE ID % 3 = 0",
         server.port
     ));
-    pass(&env, "http://127.0.0.1:{PORT}/", &["--allow-host", "127.0.0.1"]).silent();
+    pass(&env, "http://127.0.0.1:{PORT}/", "--allow-host 127.0.0.1").silent();
     let refused = format!(
         "SELECT count(*) FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = 'not sent: {REFUSED}'"
     );
@@ -81,7 +80,7 @@ fn an_authority_in_the_file_is_believed() {
     let env = records(3);
     let (file, config) = trusted(&env, "127.0.0.1", "right");
     let server = Server::with_tls(&[("/", fine())], config);
-    pass(&env, &server.url("/"), &["--ca-file", &file]).silent();
+    pass(&env, &server.url("/"), &format!("--ca-file {file}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
     assert_eq!(keys(&server), [key(3), key(2), key(1)]);
 }
@@ -113,7 +112,7 @@ fn nothing_is_told_to_a_server_that_cannot_prove_who_it_is() {
             _ => (env.path("other.pem").display().to_string(), config),
         };
         let server = Server::with_tls(&[("/", fine())], config);
-        let ran = pass(&env, &server.url("/"), &["--ca-file", &file]);
+        let ran = pass(&env, &server.url("/"), &format!("--ca-file {file}"));
         ran.fails(1, &["record 2 stays as it was", error]);
         let failed = unreached(error);
         let rows = format!("1|{UNTOUCHED}\n2|{UNTOUCHED}\n3|{failed}\n4|{failed}");
@@ -144,7 +143,7 @@ fn a_server_without_tls_costs_two_records_an_attempt_and_cron_one_mail_an_hour()
     let port = blunt();
     let url = format!("https://127.0.0.1:{port}/");
     let pass = |now: i64| {
-        let args = ["process", "--ndays", "1", "--post", &url, "--ca-file", &file, "--jobs", "1"];
+        let args = format!("process --ndays 1 --post {url} --ca-file {file} --jobs 1");
         env.run_at(now, &args).fails(1, &[]).stderr
     };
     let says = format!(
@@ -163,7 +162,7 @@ fn connections_are_kept_and_are_no_more_than_are_needed() {
     for jobs in [1, 4] {
         let server = serving(fine());
         let env = records(60);
-        pass(&env, &server.url("/"), &["--jobs", &jobs.to_string()]).silent();
+        pass(&env, &server.url("/"), &format!("--jobs {jobs}")).silent();
         assert_eq!(env.count("SUCCESS"), 60);
         assert_eq!(keys(&server).into_iter().collect::<HashSet<_>>().len(), 60);
         assert_eq!(server.received().len(), 60);
@@ -179,7 +178,7 @@ fn as_many_requests_run_at_a_time_as_there_are_jobs() {
         // The first requests are answered once they are all there.
         let server = serving(Answer::gather(jobs).and(fine()));
         let env = records(20);
-        pass(&env, &server.url("/"), &["--jobs", &jobs.to_string()]).silent();
+        pass(&env, &server.url("/"), &format!("--jobs {jobs}")).silent();
         assert_eq!(env.count("SUCCESS"), 20);
         assert_eq!(server.most_at_once(), jobs);
     }
@@ -191,7 +190,7 @@ fn one_slow_answer_holds_nothing_up() {
     let env = records(10);
     env.sql("ALTER TABLE BACKLOG ADD COLUMN P ANY; UPDATE BACKLOG SET P = 'x'");
     env.sql("UPDATE BACKLOG SET P = '9' WHERE ID = 9");
-    pass(&env, &server.url("/{P}"), &["--jobs", "2"]).silent();
+    pass(&env, &server.url("/{P}"), "--jobs 2").silent();
     assert_eq!(env.count("SUCCESS"), 10);
 }
 
@@ -214,7 +213,7 @@ fn a_proxy_is_taken_from_the_environment() {
         let env = one_record();
         let before = (proxy.received().len(), server.received().len());
         let variables = [(variable, at.as_str()), ("NO_PROXY", list)];
-        pass_in(&env, &variables, &server.url("/"), &[]).silent();
+        pass_in(&env, &variables, &server.url("/"), "").silent();
         assert_eq!(env.query(ROW), DONE);
         let after = (proxy.received().len(), server.received().len());
         let way = (after.0 - before.0, after.1 - before.1);
@@ -233,7 +232,7 @@ fn an_encrypted_request_goes_through_a_tunnel() {
     let server = Server::with_tls(&[("/", fine())], config);
     let proxy = Server::new(&[]);
     let at = proxy.url("/");
-    let args = ["--ca-file", &file, "--header", "X-Mine: 1"];
+    let args = format!("--ca-file {file} --header 'X-Mine: 1'");
     pass_in(&env, &[("https_proxy", &at)], &server.url("/"), &args).silent();
     assert_eq!(env.query(ROW), DONE);
     let connect = the_only(&proxy);
@@ -244,7 +243,7 @@ fn an_encrypted_request_goes_through_a_tunnel() {
 #[test]
 fn a_proxy_out_of_reach_is_nobody_as_well() {
     let env = records(4);
-    let ran = pass_in(&env, &[("http_proxy", NOBODY)], "http://nosuch.invalid/", &[]);
+    let ran = pass_in(&env, &[("http_proxy", NOBODY)], "http://nosuch.invalid/", "");
     let why = format!("stays as it was: {REFUSED}; it is the proxy of http_proxy");
     let says = format!("backlog: record 2 {why}\nbacklog: 1 more record: the same (1)\n");
     assert_eq!((ran.exit, ran.stderr), (Some(1), says));

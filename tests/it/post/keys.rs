@@ -1,7 +1,7 @@
 //! What tells a receiver which record it gets, and whether it has it already.
 
 use super::*;
-use crate::testenv::{HOUR, MIDNIGHT, TestEnv, signal};
+use crate::testenv::{HOUR, MIDNIGHT, TestEnv, quoted, signal};
 use test_support::cluster::cluster;
 use test_support::server::{Received, Server};
 
@@ -20,7 +20,7 @@ fn another_record_with_the_id_of_a_deleted_one_is_another_one() {
     );
     for date in ["2026-11-20 12:00:00.5", "2026-11-20 12:00:01"] {
         env.sql(&format!("INSERT INTO BACKLOG (STATUS, DATE_INSERTED) VALUES ('NEW', '{date}')"));
-        pass_in(&env, &[SECRET], &server.url("/"), &[]).silent();
+        pass_in(&env, &[SECRET], &server.url("/"), "").silent();
         env.sql("DELETE FROM BACKLOG");
     }
     let names = ["BACKLOG/1/2026-11-20%2012:00:00.5", "BACKLOG/1/2026-11-20%2012:00:01"];
@@ -32,9 +32,9 @@ fn another_record_with_the_id_of_a_deleted_one_is_another_one() {
 #[test]
 fn the_id_of_a_deleted_row_is_not_given_again_where_init_made_the_table() {
     for env in [TestEnv::new(), TestEnv::minimal()] {
-        env.run(&["add", "1", "2"]).success();
+        env.run("add 1 2").success();
         env.sql("DELETE FROM BACKLOG");
-        env.run(&["add", "3"]).success();
+        env.run("add 3").success();
         assert_eq!(env.query("SELECT ID FROM BACKLOG"), "3");
     }
 }
@@ -53,12 +53,12 @@ fn check_says_where_ids_are_given_again() {
         (include_str!("../../../schema.sql").into(), false),
     ] {
         let env = TestEnv::with_schema(&schema);
-        let check = |handler: &[&str]| {
-            env.run_at(MIDNIGHT, &[&["check", "--ndays", "1"], handler].concat()).success().stdout
+        let check = |handler: &str| {
+            env.run_at(MIDNIGHT, &format!("check --ndays 1 {handler}")).success().stdout
         };
-        let found = check(&["--post", NOBODY]);
+        let found = check(&format!("--post {NOBODY}"));
         assert_eq!(found.contains(says), expected, "{schema}: {found}");
-        assert!(!check(&["--", "/bin/true"]).contains("AUTOINCREMENT"));
+        assert!(!check("-- /bin/true").contains("AUTOINCREMENT"));
     }
 }
 
@@ -66,8 +66,7 @@ fn check_says_where_ids_are_given_again() {
 fn databases_that_share_a_receiver_have_a_prefix_each() {
     let server = serving(fine());
     let env = one_record();
-    let option = ["--idempotency-key", "shop.eu/{id}"];
-    pass_in(&env, &[SECRET], &server.url("/"), &option).silent();
+    pass_in(&env, &[SECRET], &server.url("/"), "--idempotency-key shop.eu/{id}").silent();
     assert_eq!(headers(&server, "idempotency-key"), [Some("shop.eu/7".into())]);
     assert_eq!(headers(&server, "webhook-id"), [Some("shop%2Eeu/7".into())]);
 }
@@ -83,7 +82,7 @@ fn the_whole_key_may_be_given_or_left_out() {
     ] {
         let env = one_record();
         env.sql("UPDATE BACKLOG SET PAYLOAD = '17'");
-        let options = ["--idempotency-key", template];
+        let options = format!("--idempotency-key {}", quoted(template));
         pass_in(&env, &[SECRET], &server.url("/"), &options).silent();
         let request = server.received().pop().unwrap();
         assert_eq!(request.header("idempotency-key"), expected, "{template}");
@@ -93,7 +92,7 @@ fn the_whole_key_may_be_given_or_left_out() {
         let file =
             format!("[defaults]\npost = '{}'\nidempotency_key = '{template}'\n", server.url("/"));
         std::fs::write(env.path("backlog.toml"), file).unwrap();
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1"]).silent();
+        env.run_at(MIDNIGHT, "process --ndays 1").silent();
         let request = server.received().pop().unwrap();
         assert_eq!(request.header("idempotency-key"), expected, "{template}");
     }
@@ -104,23 +103,20 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
     let server = serving(fine());
     let env = one_record();
     for (options, says) in [
-        (&["--idempotency-key", "{id"][..], "--idempotency-key: a brace in the key is not closed"),
-        (&["--idempotency-key", "a {id}"], "--idempotency-key: ' ' is not legal in the key"),
+        ("--idempotency-key {id", "--idempotency-key: a brace in the key is not closed"),
+        ("--idempotency-key 'a {id}'", "--idempotency-key: ' ' is not legal in the key"),
+        ("--idempotency-key {ORDER}", "--idempotency-key: {ORDER} is not a column; use one of ID"),
         (
-            &["--idempotency-key", "{ORDER}"],
-            "--idempotency-key: {ORDER} is not a column; use one of ID",
-        ),
-        (
-            &["--idempotency-key", "{payload}", "--secret-column", "PAYLOAD"],
+            "--idempotency-key {payload} --secret-column PAYLOAD",
             "--secret-column: \"PAYLOAD\" would be sent in the key",
         ),
     ] {
         pass(&env, &server.url("/"), options).fails(2, &[says]);
     }
-    let args = ["process", "--ndays", "1", "--idempotency-key", "x", "--", "true"];
-    env.run_at(MIDNIGHT, &args).fails(2, &["--idempotency-key requires --post"]);
+    let args = "process --ndays 1 --idempotency-key x -- true";
+    env.run_at(MIDNIGHT, args).fails(2, &["--idempotency-key requires --post"]);
     assert_eq!((env.query(ROW).as_str(), server.connections()), (UNTOUCHED, 0));
-    pass(&env, &server.url("/"), &["--idempotency-key", "{payload}"]).silent();
+    pass(&env, &server.url("/"), "--idempotency-key {payload}").silent();
     let why = "the key needs the column payload, which has no value";
     assert_eq!((env.query(ROW), server.connections()), (failed(why), 0));
 }
@@ -128,7 +124,7 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
 #[test]
 fn crontab_says_how_keys_are_made() {
     let env = one_record();
-    let args = ["crontab", "--fibonacci", "--post", NOBODY, "--idempotency-key", ""];
+    let args = format!("crontab --fibonacci --post {NOBODY} --idempotency-key ''");
     let lines = env.run(&args).success().stdout;
     assert!(lines.contains(" --idempotency-key '' "), "{lines}");
 }
@@ -138,8 +134,8 @@ fn the_date_in_a_key_does_not_depend_on_a_session() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    env.run(&["add", "1"]).success();
+    env.run("init").success();
+    env.run("add 1").success();
     database.sql("UPDATE backlog SET date_inserted = '2026-11-20T23:59:00.25+01'");
     let server = serving(fine());
     for zone in ["UTC", "America/New_York"] {
@@ -149,7 +145,7 @@ fn the_date_in_a_key_does_not_depend_on_a_session() {
                  current_database()); EXECUTE format('ALTER DATABASE %I SET datestyle = \
                  ''{style}''', current_database()); END $$"
             ));
-            pass(&env, &server.url("/"), &[]).silent();
+            pass(&env, &server.url("/"), "").silent();
             database.sql("UPDATE backlog SET status = 'NEW'");
         }
     }
@@ -162,13 +158,13 @@ fn the_date_in_a_key_does_not_depend_on_a_session() {
 }
 
 /// The keys of attempts an hour from each other, each with an answer of its own.
-fn keys_of(env: &TestEnv, answers: &[Answer], options: &[&str]) -> Vec<String> {
+fn keys_of(env: &TestEnv, answers: &[Answer], options: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for (answer, hours) in answers.iter().zip(0..) {
         let server = serving(answer.clone());
         let url = server.url("/");
-        let args = ["process", "--ndays", "2", "--timeout", "300ms", "--post", &url];
-        env.run_at(MIDNIGHT + hours * HOUR, &[&args[..], options].concat()).silent();
+        let args = format!("process --ndays 2 --timeout 300ms --post {url}");
+        env.run_at(MIDNIGHT + hours * HOUR, &format!("{args} {options}")).silent();
         let received = server.received();
         let key = received.first().and_then(|it| it.header("idempotency-key"));
         keys.push(key.unwrap_or("none").to_string());
@@ -199,7 +195,7 @@ fn the_key_stays_while_the_outcome_is_unknown_and_changes_after_an_answer() {
     let env = one_record();
     let answers =
         [silence(), lost(), oops(), lost(), silence(), oops(), later(), lost(), oops(), fine()];
-    let keys = keys_of(&env, &answers, &[]);
+    let keys = keys_of(&env, &answers, "");
     let after = |hours: i64| format!("{}/{}", key(7), MIDNIGHT + hours * HOUR);
     let expected = [
         key(7),
@@ -229,10 +225,10 @@ fn the_last_error_says_what_the_key_of_the_next_attempt_is() {
         // Answered within the same second.
         (oops(), format!("next key {}: {refused}", MIDNIGHT + 1)),
     ] {
-        keys_of(&env, &[answer], &[]);
+        keys_of(&env, &[answer], "");
         assert_eq!(env.query(LAST_ERROR), says);
     }
-    let explained = env.run_at(MIDNIGHT, &["explain", "7", "--ndays", "2"]).success().stdout;
+    let explained = env.run_at(MIDNIGHT, "explain 7 --ndays 2").success().stdout;
     assert!(explained.contains(&format!("next key {}", MIDNIGHT + 1)), "{explained}");
 }
 
@@ -240,16 +236,15 @@ fn the_last_error_says_what_the_key_of_the_next_attempt_is() {
 fn an_attempt_that_was_not_sent_says_nothing_of_the_one_before() {
     let env = one_record();
     let nobody = |hours: i64| {
-        let args = ["process", "--ndays", "2", "--post", NOBODY];
-        env.run_at(MIDNIGHT + hours * HOUR, &args).silent();
+        env.run_at(MIDNIGHT + hours * HOUR, &format!("process --ndays 2 --post {NOBODY}")).silent();
     };
-    let before = keys_of(&env, &[lost()], &[]);
+    let before = keys_of(&env, &[lost()], "");
     nobody(1);
     assert_eq!(env.query(LAST_ERROR), format!("not sent: {REFUSED}"));
-    assert_eq!(keys_of(&env, &[oops()], &[]), before);
-    let after = keys_of(&env, &[lost()], &[]);
+    assert_eq!(keys_of(&env, &[oops()], ""), before);
+    let after = keys_of(&env, &[lost()], "");
     nobody(2);
-    assert_eq!(keys_of(&env, &[lost()], &[]), after);
+    assert_eq!(keys_of(&env, &[lost()], ""), after);
     assert_eq!(after, [format!("{}/{MIDNIGHT}", key(7))]);
 }
 
@@ -260,7 +255,7 @@ fn webhook_id_is_the_same_for_every_attempt() {
         let server = serving(answer);
         let now = format!("@{}", MIDNIGHT + hours * HOUR);
         let url = server.url("/");
-        let args = ["process", "--ndays", "2", "--now", &now, "--post", &url];
+        let args = format!("process --ndays 2 --now {now} --post {url}");
         env.command(&args).envs([SECRET]).output().unwrap();
         assert_eq!(headers(&server, "webhook-id"), [Some(key(7))]);
     }
@@ -277,11 +272,10 @@ fn the_key_survives_a_killed_pass() {
     ] {
         let env = TestEnv::with_schema(schema);
         env.insert_one(7, MIDNIGHT - 60);
-        keys_of(&env, &[oops()], &[]);
+        keys_of(&env, &[oops()], "");
         let hung = serving(silence());
         let (now, url) = (format!("@{}", MIDNIGHT + HOUR), hung.url("/"));
-        let args = ["process", "--ndays", "2", "--now", &now, "--post", &url];
-        let mut child = env.spawn(&args);
+        let mut child = env.spawn(&format!("process --ndays 2 --now {now} --post {url}"));
         hung.wait_for_received(1);
         assert!(signal("-KILL", child.id()));
         child.wait().unwrap();
@@ -290,42 +284,41 @@ fn the_key_survives_a_killed_pass() {
         // The guard of the killed pass may hold the claim for a moment.
         let ready = serving(lost());
         let url = ready.url("/");
-        let args = ["process", "--ndays", "2", "--drain", "--post", &url];
+        let args = format!("process --ndays 2 --drain --post {url}");
         env.run_at(MIDNIGHT + 2 * HOUR, &args).silent();
         assert_eq!(keys(&ready), sent);
-        assert_eq!(keys_of(&env, &[oops()], &[]), sent);
-        assert_ne!(keys_of(&env, &[fine()], &[]), sent);
+        assert_eq!(keys_of(&env, &[oops()], ""), sent);
+        assert_ne!(keys_of(&env, &[fine()], ""), sent);
     }
 }
 
 #[test]
 fn a_request_that_is_given_up_at_a_stop_has_its_key_again() {
     let env = one_record();
-    keys_of(&env, &[oops()], &[]);
+    keys_of(&env, &[oops()], "");
     let row = env.query(ROW);
     let hung = serving(silence());
     let (now, url) = (format!("@{}", MIDNIGHT + HOUR), hung.url("/"));
-    let child =
-        env.spawn(&["process", "--ndays", "2", "--now", &now, "--post", &url, "--grace", "0s"]);
+    let child = env.spawn(&format!("process --ndays 2 --now {now} --post {url} --grace 0s"));
     hung.wait_for_received(1);
     assert!(signal("-TERM", child.id()));
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
     assert_eq!(env.query(ROW), row);
-    assert_eq!(keys_of(&env, &[lost()], &[]), keys(&hung));
+    assert_eq!(keys_of(&env, &[lost()], ""), keys(&hung));
 }
 
 #[test]
 fn a_record_that_is_tried_again_by_hand_has_a_key_that_had_no_answer() {
     let env = one_record();
-    let mut keys = keys_of(&env, &[oops(), oops()], &[]);
+    let mut keys = keys_of(&env, &[oops(), oops()], "");
     for _ in 0..3 {
-        env.run(&["archive", "7"]).success();
-        env.run(&["restore", "7"]).success();
-        let tried = keys_of(&env, &[lost(), oops()], &[]);
+        env.run("archive 7").success();
+        env.run("restore 7").success();
+        let tried = keys_of(&env, &[lost(), oops()], "");
         assert_eq!(tried[0], tried[1]);
         keys.push(tried[0].clone());
-        env.run(&["retry", "7"]).success();
-        keys.extend(keys_of(&env, &[oops()], &[]));
+        env.run("retry 7").success();
+        keys.extend(keys_of(&env, &[oops()], ""));
     }
     let all: std::collections::HashSet<_> = keys.iter().collect();
     assert_eq!(all.len(), keys.len(), "{keys:?}");
@@ -336,7 +329,7 @@ fn two_answers_in_one_second_are_two_answers() {
     let env = one_record();
     let mut keys = Vec::new();
     for _ in 0..4 {
-        keys.extend(keys_of(&env, &[oops()], &[]));
+        keys.extend(keys_of(&env, &[oops()], ""));
     }
     let after = |number: i64| format!("{}/{}", key(7), MIDNIGHT + number);
     assert_eq!(keys, [key(7), after(0), after(1), after(2)]);
@@ -353,12 +346,11 @@ fn a_table_that_does_not_date_its_failures_says_so_in_its_errors() {
         ));
         env.insert_one(7, MIDNIGHT - 60);
         let answers = [lost(), oops(), lost(), oops(), oops(), fine()];
-        let keys = keys_of(&env, &answers, &[]);
+        let keys = keys_of(&env, &answers, "");
         let named = |number: i64| format!("{}/{number}", key(7));
         let expected = [key(7), key(7), named(1), named(1), named(2), named(3)];
         assert_eq!(keys, expected, "{columns}");
-        let refused = "next key 3: HTTP 500 Internal Server Error";
-        assert_eq!(env.query(LAST_ERROR), refused);
+        assert_eq!(env.query(LAST_ERROR), "next key 3: HTTP 500 Internal Server Error");
     }
 }
 
@@ -366,7 +358,7 @@ fn a_table_that_does_not_date_its_failures_says_so_in_its_errors() {
 fn a_table_that_keeps_no_errors_has_one_key_for_ever() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT - 60);
-    let keys = keys_of(&env, &[oops(), lost(), later(), fine()], &[]);
+    let keys = keys_of(&env, &[oops(), lost(), later(), fine()], "");
     assert_eq!(keys, vec![key(7); 4]);
 }
 
@@ -377,7 +369,7 @@ fn what_the_application_writes_as_an_error_does_no_harm() {
     {
         let env = one_record();
         env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = '{text}'"));
-        let keys = keys_of(&env, &[lost(), oops(), lost(), oops(), fine()], &[]);
+        let keys = keys_of(&env, &[lost(), oops(), lost(), oops(), fine()], "");
         assert!(keys[0] == keys[1] && keys[2] == keys[3], "{text}: {keys:?}");
         assert!(keys[1] != keys[2] && keys[3] != keys[4] && keys[4] != keys[0], "{text}: {keys:?}");
     }
@@ -393,7 +385,7 @@ fn a_short_column_keeps_the_mark() {
          timestamptz, failures int DEFAULT 0, last_failure timestamptz, last_error varchar(34)); \
          INSERT INTO backlog VALUES (7, 'NEW', '2026-11-20T23:59:00Z')",
     );
-    let keys = keys_of(&env, &[oops(), lost(), lost(), oops(), fine()], &[]);
+    let keys = keys_of(&env, &[oops(), lost(), lost(), oops(), fine()], "");
     let after = |hours: i64| format!("{}/{}", keys[0], MIDNIGHT + hours * HOUR);
     assert_eq!(keys[1..], [after(0), after(0), after(0), after(3)]);
     assert_eq!(database.query("SELECT last_error FROM backlog"), "HTTP 500 Internal Server Error");
@@ -403,11 +395,13 @@ fn a_short_column_keeps_the_mark() {
 fn a_key_that_is_given_never_changes_and_leaves_no_mark() {
     for (template, expected) in [("{id}", "7"), ("", "none")] {
         let env = one_record();
-        let keys =
-            keys_of(&env, &[lost(), oops(), later(), lost()], &["--idempotency-key", template]);
+        let keys = keys_of(
+            &env,
+            &[lost(), oops(), later(), lost()],
+            &format!("--idempotency-key {}", quoted(template)),
+        );
         assert_eq!(keys, vec![expected; 4]);
-        let closed = "the connection was closed before an answer came";
-        assert_eq!(env.query(LAST_ERROR), closed);
+        assert_eq!(env.query(LAST_ERROR), "the connection was closed before an answer came");
     }
 }
 
@@ -416,9 +410,9 @@ fn a_command_leaves_no_mark() {
     let env = one_record();
     let handler = env.script("handler", "cat >seen; echo oh >&2; exit 1");
     for _ in 0..2 {
-        env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &handler]).silent();
+        env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {handler}")).silent();
         assert_eq!(env.query(LAST_ERROR), "oh");
     }
     // What a webhook makes of that begins with a key that nobody has seen.
-    assert_eq!(keys_of(&env, &[oops()], &[]), [format!("{}/{MIDNIGHT}", key(7))]);
+    assert_eq!(keys_of(&env, &[oops()], ""), [format!("{}/{MIDNIGHT}", key(7))]);
 }

@@ -23,15 +23,14 @@ const NOBODY: &str = "http://127.0.0.1:1/";
 const REFUSED: &str = "could not connect to 127.0.0.1:1: connection refused";
 
 /// One pass over what is a day old at most.
-fn pass(env: &TestEnv, url: &str, options: &[&str]) -> Ran {
-    env.run_at(MIDNIGHT, &[&["process", "--ndays", "1", "--post", url], options].concat())
+fn pass(env: &TestEnv, url: &str, options: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {url} {options}"))
 }
 
 /// The same with more variables in the environment.
-fn pass_in(env: &TestEnv, variables: &[(&str, &str)], url: &str, options: &[&str]) -> Ran {
+fn pass_in(env: &TestEnv, variables: &[(&str, &str)], url: &str, options: &str) -> Ran {
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--ndays", "1", "--now", &now, "--post", url];
-    let mut command = env.command(&[&args, options].concat());
+    let mut command = env.command(&format!("process --ndays 1 --now {now} --post {url} {options}"));
     ran(&command.envs(variables.iter().copied()).output().unwrap())
 }
 

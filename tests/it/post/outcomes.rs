@@ -1,7 +1,7 @@
 //! What an answer makes of a record.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, TestEnv, quoted};
 use test_support::server::{Answer, Server};
 
 #[test]
@@ -42,7 +42,7 @@ fn the_answer_decides_what_becomes_of_the_record() {
     ] {
         let env = one_record();
         let server = serving(answer.clone());
-        pass(&env, &server.url("/"), &[]).silent();
+        pass(&env, &server.url("/"), "").silent();
         assert_eq!(env.query(ROW), error.map_or(DONE.into(), failed), "{answer:?}");
         assert_eq!(keys(&server), [key(7)]);
     }
@@ -58,23 +58,23 @@ fn a_refused_record_is_archived_at_once_where_that_is_wanted() {
     ] {
         let server = serving(Answer::new(status, &[], "no such order"));
         let env = one_record();
-        let ran = pass(&env, &server.url("/"), &["--give-up-on", "4xx"]);
+        let ran = pass(&env, &server.url("/"), "--give-up-on 4xx");
         let says = format!(
             "backlog: record 7 was given up by its handler (attempt 1); archived: {words}\n{}",
             env.back(7)
         );
         assert_eq!((ran.exit, ran.stderr), (Some(1), says));
         assert_eq!(env.query(ROW), format!("ARCHIVED|1|2026-11-21T00:00:00Z|{words}"));
-        pass(&env, &server.url("/"), &["--give-up-on", "4xx"]).silent();
+        pass(&env, &server.url("/"), "--give-up-on 4xx").silent();
         assert_eq!(server.received().len(), 1);
     }
 }
 
 #[test]
 fn listed_statuses_archive_a_record_at_once() {
-    let option = ["--give-up-on", "410,422,503"];
+    let option = "--give-up-on 410,422,503";
     let (server, env) = (serving(Answer::new("503 Busy", &["Retry-After: 60"], "")), one_record());
-    pass(&env, &server.url("/"), &["--give-up-on", "4xx,503"]);
+    pass(&env, &server.url("/"), "--give-up-on 4xx,503");
     assert_eq!(env.statuses(), "7|ARCHIVED");
     for (status, more, expected) in [
         ("410 Gone", "X: y", "ARCHIVED"),
@@ -83,32 +83,29 @@ fn listed_statuses_archive_a_record_at_once() {
         ("200 OK", "X: y", "SUCCESS"),
     ] {
         let (server, env) = (serving(Answer::new(status, &[more], "")), one_record());
-        let exit = pass(&env, &server.url("/"), &option).exit;
+        let exit = pass(&env, &server.url("/"), option).exit;
         assert_eq!(exit, Some(i32::from(expected == "ARCHIVED")), "{status}");
         assert_eq!(env.statuses(), format!("7|{expected}"), "{status}");
     }
     let env = one_record();
     for (words, says) in [
         (
-            &["--give-up-on", "600"][..],
+            "--give-up-on 600",
             "\"600\" is neither an exit code from 1 to 255, nor an HTTP status from 300 to 599, nor 4xx",
         ),
-        (
-            &["--give-up-on", "200"],
-            "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599",
-        ),
+        ("--give-up-on 200", "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599"),
     ] {
         pass(&env, NOBODY, words).fails(2, &[says]);
     }
-    env.run(&["process", "--fibonacci", "--give-up-on", "410", "--", "true"])
+    env.run("process --fibonacci --give-up-on 410 -- true")
         .fails(2, &["--give-up-on: a command has exit codes from 1 to 255"]);
     let no_archive = TestEnv::with_schema(
         "CREATE TABLE T (ID INTEGER PRIMARY KEY, STATE INT, DATE_INSERTED TEXT)",
     );
     let status = "status={column='STATE',new=0,error=1,success=2}";
-    let words = ["process", "--ndays", "1", "--table", "T", "--set", status, "--post", NOBODY];
+    let words = format!("process --ndays 1 --table T --set {} --post {NOBODY}", quoted(status));
     no_archive
-        .run(&[&words[..], &option].concat())
+        .run(&format!("{words} {option}"))
         .fails(1, &["--give-up-on needs to know how table "]);
 }
 
@@ -124,11 +121,11 @@ fn what_says_nothing_of_the_record_is_never_given_up() {
     ] {
         let server = serving(Answer::new(status, &[], ""));
         let env = one_record();
-        pass(&env, &server.url("/"), &["--give-up-on", "4xx"]).silent();
+        pass(&env, &server.url("/"), "--give-up-on 4xx").silent();
         assert_eq!(env.query(ROW), failed(words));
     }
     let env = one_record();
-    pass(&env, NOBODY, &["--give-up-on", "4xx"]).silent();
+    pass(&env, NOBODY, "--give-up-on 4xx").silent();
     assert_eq!(env.query(ROW), unreached(REFUSED));
 }
 
@@ -136,7 +133,7 @@ fn what_says_nothing_of_the_record_is_never_given_up() {
 fn the_last_attempt_archives() {
     let server = serving(Answer::new("500 Oops", &[], "boom"));
     let env = one_record();
-    let ran = pass(&env, &server.url("/"), &["--max-attempts", "1"]);
+    let ran = pass(&env, &server.url("/"), "--max-attempts 1");
     let words = "HTTP 500 Internal Server Error: boom";
     let says =
         format!("backlog: record 7 failed after 1 attempt; archived: {words}\n{}", env.back(7));
@@ -150,24 +147,23 @@ fn a_server_that_asks_for_time_gets_it() {
         [("429", "HTTP 429 Too Many Requests"), ("503", "HTTP 503 Service Unavailable")]
     {
         for after in ["600", "Sat, 21 Nov 2026 00:10:00 GMT", "Saturday, 21-Nov-26 00:10:00 GMT"] {
-            for schedule in [&["--fibonacci"][..], &["--ndays", "1"]] {
+            for schedule in ["--fibonacci", "--ndays 1"] {
                 let header = format!("Retry-After: {after}");
                 let busy = serving(Answer::new(status, &[&header], r#"{"error":"busy"}"#));
                 let ready = serving(fine());
                 let env = one_record();
                 let pass = |now, server: &Server| {
                     let url = server.url("/");
-                    env.run_at(now, &[&["process", "--post", &url], schedule].concat()).silent();
+                    env.run_at(now, &format!("process --post {url} {schedule}")).silent();
                 };
                 pass(MIDNIGHT, &busy);
                 let row = format!(
                     "ERROR|0|2026-11-21T00:00:00Z|snoozed until 2026-11-21T00:10:00Z: {words}: busy"
                 );
                 assert_eq!(env.query(ROW), row, "{after}");
-                let args = [&["explain", "7"], schedule].concat();
+                let args = format!("explain 7 {schedule}");
                 let explained = env.run_at(MIDNIGHT + 599, &args).success().stdout;
-                let due = "waits until 2026-11-21T00:10:00Z";
-                assert!(explained.contains(due), "{explained}");
+                assert!(explained.contains("waits until 2026-11-21T00:10:00Z"), "{explained}");
                 pass(MIDNIGHT + 599, &ready);
                 assert_eq!(env.query(ROW), row);
                 assert!(ready.received().is_empty());
@@ -182,8 +178,7 @@ fn a_server_that_asks_for_time_gets_it() {
 #[test]
 fn a_server_cannot_ask_for_less_time_than_the_policy_gives() {
     for (failures, after, wait) in [(0, "10", 60), (3, "10", 120), (3, "600", 600), (0, "0", 60)] {
-        let header = format!("Retry-After: {after}");
-        let busy = serving(Answer::new("429 Slow Down", &[&header], ""));
+        let busy = serving(Answer::new("429 Slow Down", &[&format!("Retry-After: {after}")], ""));
         let ready = serving(fine());
         let env = one_record();
         if failures > 0 {
@@ -193,7 +188,7 @@ fn a_server_cannot_ask_for_less_time_than_the_policy_gives() {
             ));
         }
         let pass = |now, server: &Server| {
-            env.run_at(now, &["process", "--fibonacci", "--post", &server.url("/")]).silent();
+            env.run_at(now, &format!("process --fibonacci --post {}", server.url("/"))).silent();
         };
         pass(MIDNIGHT, &busy);
         assert_eq!(busy.received().len(), 1);
@@ -211,13 +206,13 @@ fn a_server_cannot_ask_for_less_time_than_the_policy_gives() {
 #[test]
 fn a_table_that_counts_nothing_will_do() {
     for (answer, options, exit, status) in [
-        (fine(), &["--strict"][..], 0, "7|SUCCESS"),
-        (Answer::new("500 Oops", &[], ""), &[], 0, "7|ERROR"),
-        (Answer::new("500 Oops", &[], ""), &["--strict"], 1, "7|ERROR"),
+        (fine(), "--strict", 0, "7|SUCCESS"),
+        (Answer::new("500 Oops", &[], ""), "", 0, "7|ERROR"),
+        (Answer::new("500 Oops", &[], ""), "--strict", 1, "7|ERROR"),
         // A wait that could not be written down would be none.
-        (Answer::new("429 Oops", &["Retry-After: 9"], ""), &["--strict"], 1, "7|ERROR"),
-        (Answer::new("404 Oops", &[], ""), &[], 0, "7|ERROR"),
-        (Answer::new("404 Oops", &[], ""), &["--give-up-on", "4xx"], 1, "7|ARCHIVED"),
+        (Answer::new("429 Oops", &["Retry-After: 9"], ""), "--strict", 1, "7|ERROR"),
+        (Answer::new("404 Oops", &[], ""), "", 0, "7|ERROR"),
+        (Answer::new("404 Oops", &[], ""), "--give-up-on 4xx", 1, "7|ARCHIVED"),
     ] {
         let env = TestEnv::minimal();
         env.insert_one(7, MIDNIGHT - 60);
@@ -238,17 +233,17 @@ fn no_answer_is_a_failure_that_says_why() {
         ("/ssh", Answer::default().bytes("SSH-2.0-OpenSSH_9.6\r\n\r\n").close()),
     ]);
     for (path, options, error) in [
-        ("/nothing", &["--timeout", "300ms"][..], "no answer within 300ms"),
-        ("/slow", &["--timeout", "300ms"], "no answer within 300ms"),
-        ("/drop", &[], closed),
-        ("/half", &[], closed),
+        ("/nothing", "--timeout 300ms", "no answer within 300ms"),
+        ("/slow", "--timeout 300ms", "no answer within 300ms"),
+        ("/drop", "", closed),
+        ("/half", "", closed),
     ] {
         let env = one_record();
         pass(&env, &server.url(path), options).silent();
         assert_eq!(env.query(ROW), unknown(error), "{path}");
     }
     let env = one_record();
-    pass(&env, &server.url("/ssh"), &[]).silent();
+    pass(&env, &server.url("/ssh"), "").silent();
     let says = format!("not sent: the answer of 127.0.0.1:{} is not HTTP", server.port);
     assert!(env.query(ROW).contains(&says), "{}", env.query(ROW));
     assert_eq!(keys(&server), vec![key(7); 5], "nothing is sent twice by one pass");
@@ -276,7 +271,7 @@ fn the_status_counts_whatever_becomes_of_the_body() {
         ("/endless", failed("HTTP 500 Internal Server Error: oh")),
     ] {
         let env = one_record();
-        pass(&env, &server.url(path), &[]).silent();
+        pass(&env, &server.url(path), "").silent();
         assert_eq!(env.query(ROW), row, "{path}");
         if row.contains("oh") || path == "/long" {
             assert!(server.flooded() < gigabyte / 4);

@@ -11,12 +11,12 @@ use test_support::server::{Answer, Server};
 
 #[test]
 fn a_request_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let server = serving(Answer::default().hold());
         let env = records(5);
         let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
-        let args = ["process", "--now", &now, "--post", &url, "--grace", "0s", "--jobs", "2"];
-        let child = env.spawn_logging(&[&args[..], mode].concat());
+        let args = format!("process --now {now} --post {url} --grace 0s --jobs 2");
+        let child = env.spawn_logging(&format!("{args} {mode}"));
         server.wait_for_received(2);
         assert!(signal("-TERM", child.id()));
         let output = child.wait_with_output().unwrap();
@@ -33,10 +33,7 @@ fn a_signal_lets_running_requests_end_and_settles_them() {
     let server = serving(Answer::pause().and(fine()));
     let env = records(5);
     let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
-    let args = [
-        "process", "--ndays", "1", "--now", &now, "--post", &url, "--grace", "1h", "-v", "--jobs",
-        "2",
-    ];
+    let args = format!("process --ndays 1 --now {now} --post {url} --grace 1h -v --jobs 2");
     let child = env.spawn_logging(&args);
     server.wait_for_received(2);
     assert!(signal("-TERM", child.id()));
@@ -53,7 +50,7 @@ fn a_second_signal_leaves_running_requests_no_more_time() {
     let server = serving(Answer::default().hold());
     let env = one_record();
     let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
-    let args = ["process", "--ndays", "1", "--now", &now, "--post", &url, "--grace", "1h", "-v"];
+    let args = format!("process --ndays 1 --now {now} --post {url} --grace 1h -v");
     let child = env.spawn_logging(&args);
     server.wait_for_received(1);
     assert!(signal("-INT", child.id()));
@@ -68,7 +65,7 @@ fn a_second_signal_leaves_running_requests_no_more_time() {
 fn so_many_failures_in_a_row_stop_the_pass() {
     let server = serving(Answer::new("500 Oops", &[], "down"));
     let env = records(5);
-    let ran = pass(&env, &server.url("/"), &["--max-consecutive-failures", "2"]);
+    let ran = pass(&env, &server.url("/"), "--max-consecutive-failures 2");
     let says = "2 attempts failed in a row, the last one: HTTP 500 Internal Server Error: down";
     assert_eq!(ran.exit, Some(1));
     assert!(ran.stderr.contains(says), "{}", ran.stderr);
@@ -77,7 +74,7 @@ fn so_many_failures_in_a_row_stop_the_pass() {
     // A snooze says as well that the server is not up to it.
     let server = serving(Answer::new("503 Oops", &["Retry-After: 600"], ""));
     let env = records(5);
-    pass(&env, &server.url("/"), &["--max-consecutive-failures", "2"]).fails(1, &["in a row"]);
+    pass(&env, &server.url("/"), "--max-consecutive-failures 2").fails(1, &["in a row"]);
     assert_eq!(
         env.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'ERROR' AND FAILURES = 0"),
         "2"
@@ -91,13 +88,13 @@ fn no_more_requests_are_begun_than_the_rate_allows() {
     let env = records(20);
     let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
     // The second one would come in an hour.
-    let args = ["process", "--ndays", "1", "--now", &now, "--post", &url, "--rate", "1/h", "-v"];
-    let child = env.spawn_logging(&[&args[..], &["--jobs", "8"]].concat());
+    let args = format!("process --ndays 1 --now {now} --post {url} --rate 1/h -v");
+    let child = env.spawn_logging(&format!("{args} --jobs 8"));
     env.logs("record 20 succeeded");
     assert!(signal("-TERM", child.id()));
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
     assert_eq!((keys(&server), env.count("NEW")), (vec![key(20)], 19));
-    pass(&env, &url, &["--rate", "1000/s", "--jobs", "8"]).silent();
+    pass(&env, &url, "--rate 1000/s --jobs 8").silent();
     assert_eq!((env.count("SUCCESS"), server.received().len()), (20, 20));
 }
 
@@ -106,8 +103,8 @@ fn a_pass_that_the_rate_holds_back_ends_in_time() {
     let server = serving(fine());
     let env = records(5);
     let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
-    let args = ["process", "--ndays", "1", "--now", &now, "--post", &url, "--jobs", "8"];
-    let child = env.spawn(&[&args[..], &["--rate", "1/h", "--max-runtime", "300ms"]].concat());
+    let args = format!("process --ndays 1 --now {now} --post {url} --jobs 8");
+    let child = env.spawn(&format!("{args} --rate 1/h --max-runtime 300ms"));
     let mut child = Ended(child);
     wait_until("the pass ends", || child.0.try_wait().unwrap().is_some());
     assert!(server.received().len() <= 1);
@@ -128,7 +125,7 @@ fn who_is_told_of_archived_records_is_told_of_those_a_webhook_refused() {
     let server = Server::new(&[("/1", Answer::new("410 Gone", &[], "gone")), ("/2", fine())]);
     let env = records(2);
     let told = env.script("told", "cat >>json; echo \"$BACKLOG_ID $BACKLOG_ATTEMPT\" >>told.log");
-    let args = ["--give-up-on", "4xx", "--on-archive", &told];
+    let args = format!("--give-up-on 4xx --on-archive {told}");
     pass(&env, &server.url("/{ID}"), &args).fails(1, &["record 1 was given up"]);
     assert_eq!(std::fs::read_to_string(env.path("told.log")).unwrap(), "1 1\n");
     let json = std::fs::read_to_string(env.path("json")).unwrap();
@@ -146,9 +143,8 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
     ]);
     let env = records(4);
     let url = server.url("/{ID}");
-    let args =
-        ["process", "--fibonacci", "--post", &url, "--give-up-on", "4xx", "--joblog", "joblog"];
-    let ran = env.run_at(MIDNIGHT, &[&args[..], &["-v"]].concat());
+    let args = format!("process --fibonacci --post {url} --give-up-on 4xx --joblog joblog");
+    let ran = env.run_at(MIDNIGHT, &format!("{args} -v"));
     assert_eq!(ran.exit, Some(1));
     for line in [
         "backlog: info: record 1 succeeded (attempt 1)\n",
@@ -195,7 +191,7 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
 fn an_attempt_without_an_answer_has_no_http_status() {
     let server = serving(Answer::default().close());
     let env = records(1);
-    pass(&env, &server.url("/"), &["--joblog", "joblog"]).silent();
+    pass(&env, &server.url("/"), "--joblog joblog").silent();
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
     assert!(log.contains("\"http_status\":null"), "{log}");
 }
@@ -210,8 +206,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
             );
             env.sql("INSERT INTO BACKLOG VALUES (7, 'NEW', '2026-11-21')");
             let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
-            let child =
-                env.spawn(&["process", "--ndays", "1", "-v", "--now", &now, "--post", &url]);
+            let child = env.spawn(&format!("process --ndays 1 -v --now {now} --post {url}"));
             server.wait_for_received(1);
             env.sql(change);
             let left = env.query("SELECT * FROM BACKLOG");
@@ -229,12 +224,11 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
 
 #[test]
 fn a_killed_pass_loses_nothing() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let (hung, ready) = (serving(Answer::default().hold()), serving(fine()));
         let env = records(5);
         let (now, url) = (format!("@{MIDNIGHT}"), hung.url("/"));
-        let args = ["process", "--now", &now, "--jobs", "3", "--post", &url];
-        let mut child = env.spawn(&[&args[..], mode].concat());
+        let mut child = env.spawn(&format!("process --now {now} --jobs 3 --post {url} {mode}"));
         hung.wait_for_received(3);
         assert!(signal("-KILL", child.id()));
         child.wait().unwrap();
@@ -243,7 +237,7 @@ fn a_killed_pass_loses_nothing() {
         assert_eq!(env.query(sent), "3\n4\n5");
         let url = ready.url("/");
         // A guard may hold the claims of a killed pass for a moment; a drain waits for it.
-        let args = [&["process", "--drain", "--jobs", "2", "--post", &url], mode].concat();
+        let args = format!("process --drain --jobs 2 --post {url} {mode}");
         env.run_at(MIDNIGHT + HOUR, &args).silent();
         assert_eq!(env.count("SUCCESS"), 5);
         let all: HashSet<_> = keys(&ready).into_iter().collect();
@@ -259,7 +253,7 @@ fn two_passes_at_once_send_each_record_once() {
     let env = records(200);
     let (now, url) = (format!("@{MIDNIGHT}"), server.url("/"));
     let children = ["1", "2"].map(|ndays| {
-        env.spawn(&["process", "--now", &now, "--ndays", ndays, "--jobs", "3", "--post", &url])
+        env.spawn(&format!("process --now {now} --ndays {ndays} --jobs 3 --post {url}"))
     });
     for child in children {
         ran(&child.wait_with_output().unwrap()).silent();
@@ -274,16 +268,16 @@ fn a_table_on_a_server_is_posted_as_well() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
-    env.run(&["add", r#"{"order":  1.50}"#, r#"{"order":2}"#, r#"{"order":3}"#]).success();
+    env.run("init").success();
+    env.run(r#"add '{"order":  1.50}' '{"order":2}' '{"order":3}'"#).success();
     database.sql("UPDATE backlog SET date_inserted = '2026-11-20T23:59:00Z'");
     let server = Server::new(&[
         ("/1/NEW", fine()),
         ("/2/NEW", Answer::new("429 Oops", &["Retry-After: 600"], "")),
         ("/3/NEW", Answer::new("404 Oops", &[], "")),
     ]);
-    let args = ["--jobs", "2", "--give-up-on", "4xx"];
-    pass(&env, &server.url("/{ID}/{Status}"), &args).fails(1, &["record 3 was given up"]);
+    let args = "--jobs 2 --give-up-on 4xx";
+    pass(&env, &server.url("/{ID}/{Status}"), args).fails(1, &["record 3 was given up"]);
     assert_eq!(
         database.query(
             "SELECT id, status, failures, last_failure, last_error FROM backlog ORDER BY id"
@@ -301,15 +295,14 @@ fn a_table_on_a_server_is_posted_as_well() {
     );
     let key = received[0].header("idempotency-key").unwrap();
     assert!(key.ends_with("backlog/1/2026-11-20T23:59:00+00:00"), "{key}");
-    let missing = pass(&env, &server.url("/{ORDER}"), &[]);
+    let missing = pass(&env, &server.url("/{ORDER}"), "");
     missing.fails(2, &["{ORDER} is not a column; use one of id, status"]);
 }
 
 #[test]
 fn a_queue_of_pgmq_is_posted_as_well() {
     let Some((database, env)) = queue("jobs", 0) else { return };
-    env.run(&["add", "--pgmq", "jobs", r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#, r#"{"n":4}"#])
-        .success();
+    env.run(r#"add --pgmq jobs '{"n":1}' '{"n":2}' '{"n":3}' '{"n":4}'"#).success();
     let server = Server::new(&[
         ("/1", fine()),
         ("/2", Answer::new("503 Oops", &["Retry-After: 86400"], "")),
@@ -317,7 +310,7 @@ fn a_queue_of_pgmq_is_posted_as_well() {
         ("/4", Answer::new("500 Oops", &[], "")),
     ]);
     let url = server.url("/{msg_id}");
-    let args = ["process", "--pgmq", "jobs", "--post", &url, "--give-up-on", "4xx"];
+    let args = format!("process --pgmq jobs --post {url} --give-up-on 4xx");
     env.run(&args).fails(1, &["record 3 was given up by its handler (attempt 1/5); archived: HTTP 400 Bad Request: no such job"]);
     assert_eq!(
         database.query("SELECT msg_id, headers ->> 'backlog_error' FROM pgmq.a_jobs ORDER BY 1"),
@@ -338,8 +331,8 @@ fn a_queue_of_pgmq_is_posted_as_well() {
 
     // The message alone, as it is.
     let server = serving(fine());
-    env.run(&["add", "--pgmq", "jobs", r#"{"n":5}"#]).success();
-    env.run(&["process", "--pgmq", "jobs", "--set", "payload=message", "--post", &server.url("/")]);
+    env.run(r#"add --pgmq jobs '{"n":5}'"#).success();
+    env.run(&format!("process --pgmq jobs --set payload=message --post {}", server.url("/")));
     let bodies = server.received().into_iter().map(|request| request.body);
     let bodies: Vec<Value> = bodies.map(|body| serde_json::from_slice(&body).unwrap()).collect();
     assert!(bodies.contains(&serde_json::json!({"n": 5})), "{bodies:?}");

@@ -18,7 +18,7 @@ fn the_body_is_the_record_as_one_json_object() {
     env.sql(
         "UPDATE BACKLOG SET PAYLOAD = '{\"a\": \"\u{1F600}\"} ', \"odd name\" = x'00ff', R = 0.5",
     );
-    pass(&env, &server.url("/"), &[]).silent();
+    pass(&env, &server.url("/"), "").silent();
     let request = the_only(&server);
     assert_eq!(request.method, "POST");
     assert_eq!(
@@ -44,7 +44,7 @@ fn the_body_may_be_one_column_as_it_is() {
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, BODY)",
         );
         env.sql(&format!("INSERT INTO BACKLOG VALUES (7, 'NEW', '2026-11-20 23:59', {value})"));
-        pass(&env, &server.url("/"), &["--set", "payload=body"]).silent();
+        pass(&env, &server.url("/"), "--set payload=body").silent();
         assert!(the_only(&server).body == body, "{value}");
         assert_eq!(env.statuses(), "7|SUCCESS");
     }
@@ -61,7 +61,7 @@ fn space_at_the_end_of_a_column_is_a_part_of_the_body() {
         let env = one_record();
         env.sql("ALTER TABLE BACKLOG ADD COLUMN BODY ANY");
         env.sql(&format!("UPDATE BACKLOG SET BODY = {value}"));
-        pass(&env, &server.url("/"), &["--set", "payload=BODY"]).silent();
+        pass(&env, &server.url("/"), "--set payload=BODY").silent();
         assert_eq!(the_only(&server).body, body, "{value}");
     }
 }
@@ -82,7 +82,7 @@ fn columns_are_percent_encoded_into_the_url() {
         env.sql("ALTER TABLE BACKLOG ADD COLUMN \"the value\" ANY");
         env.sql(&format!("UPDATE BACKLOG SET \"the value\" = {value}"));
         let url = server.url("/{the value}/{id}?v={THE VALUE}&id={ID}#{ID}");
-        pass(&env, &url, &[]).silent();
+        pass(&env, &url, "").silent();
         assert_eq!(env.query(ROW), DONE, "{value}");
         assert_eq!(the_only(&server).path, path);
     }
@@ -95,7 +95,7 @@ fn a_record_whose_values_make_no_url_fails_alone() {
     env.sql("ALTER TABLE BACKLOG ADD COLUMN V ANY; UPDATE BACKLOG SET V = ID");
     env.sql("UPDATE BACKLOG SET V = NULL WHERE ID = 2; UPDATE BACKLOG SET V = '..' WHERE ID = 3");
     env.sql("UPDATE BACKLOG SET V = '.' WHERE ID = 4");
-    pass(&env, &server.url("/{V}"), &["--give-up-on", "4xx"]).silent();
+    pass(&env, &server.url("/{V}"), "--give-up-on 4xx").silent();
     let dots = |dots| format!("the URL's path \"/{dots}\" has a segment of dots only");
     let rows = [
         format!("1|{DONE}"),
@@ -113,7 +113,7 @@ fn a_column_of_the_url_that_is_missing_is_named_with_those_there_are() {
     let server = serving(fine());
     let env = one_record();
     let url = server.url("/{ID}/{ORDER}");
-    let ran = pass(&env, &url, &[]);
+    let ran = pass(&env, &url, "");
     let says = "backlog: --post: {ORDER} is not a column; use one of ID, STATUS, DATE_INSERTED, PAYLOAD, FAILURES, LAST_FAILURE, LAST_ERROR\n";
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(2), says));
     assert_eq!(env.query(ROW), UNTOUCHED);
@@ -123,7 +123,7 @@ fn a_column_of_the_url_that_is_missing_is_named_with_those_there_are() {
 #[test]
 fn a_dry_run_refuses_a_url_that_the_pass_would_refuse() {
     let env = one_record();
-    let ran = pass(&env, "http://h/{ORDER}", &["--dry-run"]);
+    let ran = pass(&env, "http://h/{ORDER}", "--dry-run");
     ran.fails(2, &["--post: {ORDER} is not a column; use one of ID"]);
 }
 
@@ -132,7 +132,7 @@ fn a_request_says_what_it_is_and_whose() {
     let server = serving(fine());
     let env = one_record();
     let url = server.url("/").replace("//", "//us%20er:p%40w@");
-    pass(&env, &url, &["--header", "X-Mine: a: b ", "--header", "X-Empty:"]).silent();
+    pass(&env, &url, "--header 'X-Mine: a: b ' --header X-Empty:").silent();
     let request = the_only(&server);
     let (host, length) = (format!("127.0.0.1:{}", server.port), request.body.len().to_string());
     for (name, value) in [
@@ -151,8 +151,8 @@ fn a_request_says_what_it_is_and_whose() {
         assert_eq!(request.header(name), value, "{name}");
     }
     let env = one_record();
-    let own = ["--header", "content-type: text/plain", "--header", "Authorization: Bearer x"];
-    pass(&env, &url, &[&own[..], &["--header", "User-Agent: mine"]].concat()).silent();
+    let own = "--header 'content-type: text/plain' --header 'Authorization: Bearer x'";
+    pass(&env, &url, &format!("{own} --header 'User-Agent: mine'")).silent();
     let request = server.received().pop().unwrap();
     assert_eq!(request.header("content-type"), Some("text/plain"));
     assert_eq!(request.header("authorization"), Some("Bearer x"));
@@ -170,13 +170,12 @@ fn every_record_has_a_key_of_its_own_that_stays_the_same() {
         "INSERT INTO \"odd.\u{e9} table\" (ID) VALUES ('a.b'), ('a%2Eb'), ('x/y z'), \
          ('\u{1F600}' || char(13, 10) || 'Host: x'), ('007'), ('7'), ('7.0')",
     );
-    let args = ["--table", "odd.\u{e9} table"];
-    pass(&env, &server.url("/"), &args).silent();
+    let args = "--table 'odd.\u{e9} table'";
+    pass(&env, &server.url("/"), args).silent();
     let first: HashSet<_> = keys(&server).into_iter().collect();
-    let table = "odd.%C3%A9%20table";
     let ids = ["a.b", "a%252Eb", "x%2Fy%20z", "%F0%9F%98%80%0D%0AHost:%20x", "007", "7", "7.0"];
-    assert_eq!(first, ids.map(|id| format!("{table}/{id}/2026-11-20%2023:59")).into());
-    pass(&env, &server.url("/"), &args).silent();
+    assert_eq!(first, ids.map(|id| format!("odd.%C3%A9%20table/{id}/2026-11-20%2023:59")).into());
+    pass(&env, &server.url("/"), args).silent();
     let both = keys(&server);
     assert_eq!(both.len(), 14);
     assert_eq!(both.into_iter().collect::<HashSet<_>>(), first);
@@ -190,7 +189,7 @@ fn a_key_of_several_columns_is_one_key() {
          DATE_INSERTED TEXT DEFAULT '2026-11-20 23:59', PRIMARY KEY (SHOP, NR))",
     );
     env.sql("INSERT INTO BACKLOG (SHOP, NR) VALUES ('a,1', 2), ('a', 12), ('a', 1)");
-    pass(&env, &server.url("/"), &["--set", "id=['SHOP','NR']"]).silent();
+    pass(&env, &server.url("/"), r#"--set "id=['SHOP','NR']""#).silent();
     let keys = keys(&server);
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 3, "{keys:?}");
     assert!(keys.contains(&"BACKLOG/a,12/2026-11-20%2023:59".to_string()), "{keys:?}");
@@ -222,7 +221,7 @@ fn a_request_is_signed_with_every_secret() {
         );
         env.sql("INSERT INTO BACKLOG VALUES ('a.7 \u{e9}', 'NEW', '2026-11-20 23:59', x'00ff80')");
         let variables = [("BACKLOG_WEBHOOK_SECRET", variable.as_str())];
-        for options in [&[][..], &["--set", "payload=BODY"]] {
+        for options in ["", "--set payload=BODY"] {
             pass_in(&env, &variables, &server.url("/"), options).silent();
             let request = server.received().pop().unwrap();
             let header = |name| request.header(name).unwrap();
@@ -251,30 +250,30 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
     let (no_file, not_pem) = (no_file.display().to_string(), not_pem.display().to_string());
     let secret = "BACKLOG_WEBHOOK_SECRET";
     for (variables, url, options, exit, says) in [
-        (&[(secret, "whsec_S3kr!t")][..], fine.as_str(), &[][..], 2, "is not base64"),
-        (&[(secret, "S3krS3krS3krS3krS3krS3krS3krS3kr")], &fine, &[], 2, "begin with whsec_"),
-        (&[(secret, "whsec_UzNrcg==")], &fine, &[], 2, "has 4 bytes, and needs at least 24"),
-        (&[(secret, "whsk_S3kr")], &fine, &[], 2, "does not begin with whsec_"),
-        (&[(secret, " ")], &fine, &[], 2, "BACKLOG_WEBHOOK_SECRET: the signing secret is empty"),
-        (&[], &fine, &["--header", "Authorization S3kr"], 2, "--header: the header"),
-        (&[], &fine, &["--header", "X: S3kr\u{e9}"], 2, "must be printable ASCII"),
-        (&[], &fine, &["--header", "Host: S3kr"], 2, "is set by backlog itself"),
-        (&[], &fine, &["--header", "Idempotency-Key: S3kr"], 2, "is set by backlog itself"),
-        (&[], "ftp://u:S3kr@h/", &[], 2, "--post: the URL begins with ftp://"),
-        (&[], "u:S3kr@h", &[], 2, "--post: the URL has no scheme"),
-        (&[], "http://u:S3kr@h o/", &[], 2, "' ' is not legal in the URL"),
-        (&[], "http://u:S3kr@h/{ID", &[], 2, "is not closed"),
-        (&[], "http://u:S3kr@/x", &[], 2, "is not a host name"),
-        (&[], "http://u:S3kr@h:99999/", &[], 2, "is not a number from 1 to 65535"),
-        (&[], "http://{ID}:S3kr@h/", &[], 2, "cannot have a placeholder"),
-        (&[], "", &[], 2, "--post"),
-        (&[], &https, &["--ca-file", &no_file], 1, "could not read the certificate"),
-        (&[], &https, &["--ca-file", &not_pem], 1, "there is no certificate in"),
-        (&[("http_proxy", "ftp://u:S3kr@p:1")], &fine, &[], 1, "http_proxy names a proxy"),
+        (&[(secret, "whsec_S3kr!t")][..], fine.as_str(), "", 2, "is not base64"),
+        (&[(secret, "S3krS3krS3krS3krS3krS3krS3krS3kr")], &fine, "", 2, "begin with whsec_"),
+        (&[(secret, "whsec_UzNrcg==")], &fine, "", 2, "has 4 bytes, and needs at least 24"),
+        (&[(secret, "whsk_S3kr")], &fine, "", 2, "does not begin with whsec_"),
+        (&[(secret, " ")], &fine, "", 2, "BACKLOG_WEBHOOK_SECRET: the signing secret is empty"),
+        (&[], &fine, "--header 'Authorization S3kr'", 2, "--header: the header"),
+        (&[], &fine, "--header 'X: S3kr\u{e9}'", 2, "must be printable ASCII"),
+        (&[], &fine, "--header 'Host: S3kr'", 2, "is set by backlog itself"),
+        (&[], &fine, "--header 'Idempotency-Key: S3kr'", 2, "is set by backlog itself"),
+        (&[], "ftp://u:S3kr@h/", "", 2, "--post: the URL begins with ftp://"),
+        (&[], "u:S3kr@h", "", 2, "--post: the URL has no scheme"),
+        (&[], "http://u:S3kr@h o/", "", 2, "' ' is not legal in the URL"),
+        (&[], "http://u:S3kr@h/{ID", "", 2, "is not closed"),
+        (&[], "http://u:S3kr@/x", "", 2, "is not a host name"),
+        (&[], "http://u:S3kr@h:99999/", "", 2, "is not a number from 1 to 65535"),
+        (&[], "http://{ID}:S3kr@h/", "", 2, "cannot have a placeholder"),
+        (&[], "", "", 2, "--post"),
+        (&[], &https, &format!("--ca-file {no_file}"), 1, "could not read the certificate"),
+        (&[], &https, &format!("--ca-file {not_pem}"), 1, "there is no certificate in"),
+        (&[("http_proxy", "ftp://u:S3kr@p:1")], &fine, "", 1, "http_proxy names a proxy"),
         (
             &[("http_proxy", "http://u:S3kr@/")],
             &fine,
-            &[],
+            "",
             1,
             "http_proxy is not the URL of a proxy",
         ),
@@ -295,7 +294,7 @@ fn a_secret_that_is_no_text_is_not_overlooked() {
     let env = one_record();
     let now = format!("@{MIDNIGHT}");
     let url = server.url("/");
-    let mut command = env.command(&["process", "--ndays", "1", "--now", &now, "--post", &url]);
+    let mut command = env.command(&format!("process --ndays 1 --now {now} --post {url}"));
     command.env("BACKLOG_WEBHOOK_SECRET", OsStr::from_bytes(b"whsec_\xff"));
     ran(&command.output().unwrap()).fails(2, &["BACKLOG_WEBHOOK_SECRET"]);
     assert_eq!(env.query(ROW), UNTOUCHED);
@@ -311,8 +310,8 @@ fn the_log_and_the_table_show_no_secrets() {
         ("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty"),
         ("http_proxy", at.as_str()),
     ];
-    let header = ["--header", "Authorization: Bearer S3kr3", "-vv", "--joblog", "joblog"];
-    let ran = pass_in(&env, &variables, "http://u:S3kr4@nosuch.invalid/", &header).success();
+    let header = "--header 'Authorization: Bearer S3kr3' -vv --joblog joblog";
+    let ran = pass_in(&env, &variables, "http://u:S3kr4@nosuch.invalid/", header).success();
     assert_eq!(
         env.query(ROW),
         unreached(
@@ -333,7 +332,7 @@ fn the_log_and_the_table_show_no_secrets() {
 #[test]
 fn a_password_that_is_not_encoded_is_not_shown() {
     let env = one_record();
-    let ran = pass(&env, "http://u:S3kr/et@h/", &[]).fails(2, &["--post: "]);
+    let ran = pass(&env, "http://u:S3kr/et@h/", "").fails(2, &["--post: "]);
     assert!(!ran.stderr.contains("S3kr"), "{}", ran.stderr);
 }
 
@@ -343,8 +342,8 @@ fn the_log_of_libraries_is_not_shown_whoever_asks_for_it() {
     let env = one_record();
     let secret = "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty";
     let variables = [("RUST_LOG", "trace,backlog=trace"), ("BACKLOG_WEBHOOK_SECRET", secret)];
-    let header = ["--header", "Authorization: Bearer S3kr", "--header", "Cookie: S3kr"];
-    let ran = pass_in(&env, &variables, &server.url("/"), &header).success();
+    let header = "--header 'Authorization: Bearer S3kr' --header 'Cookie: S3kr'";
+    let ran = pass_in(&env, &variables, &server.url("/"), header).success();
     assert!(ran.stderr.contains("processing record 7"), "{}", ran.stderr);
     let signature = the_only(&server).header("webhook-signature").unwrap().to_string();
     for secret in ["S3kr", "UzNrcl", &signature] {

@@ -1,7 +1,7 @@
 //! Co-processes that die, say nothing, or write lines that are not replies.
 
 use super::*;
-use crate::testenv::signal;
+use crate::testenv::{sh, signal};
 use std::fs;
 
 #[test]
@@ -28,11 +28,11 @@ for it in records():
 "#
             ),
         );
-        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+        for mode in ["--ndays 1", "--fibonacci"] {
             let _ = fs::remove_dir(env.path("first"));
             let _ = fs::remove_file(env.path("second"));
             env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0, LAST_FAILURE = NULL, LAST_ERROR = NULL");
-            pass(&env, mode, &["python3", &handler]).silent();
+            pass(&env, mode, &format!("python3 {handler}")).silent();
             let error = format!("the handler ended before it answered: {says}");
             assert_eq!(
                 rows(&env),
@@ -52,7 +52,7 @@ fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
         &env,
         "for id in [read()['ID'] for _ in range(3)]: answer(id)\nsys.exit('out of memory')\n",
     );
-    let ran = pass(&env, &["--fibonacci", "-v"], &["python3", &handler]).success();
+    let ran = pass(&env, "--fibonacci -v", &format!("python3 {handler}")).success();
     assert_eq!(rows(&env), "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|");
     let says = "the handler answered all records, and then ended with exit status 1: out of memory";
     assert!(ran.stderr.contains(says), "{}", ran.stderr);
@@ -60,12 +60,12 @@ fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
 
 #[test]
 fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let env = records(6);
         let dies = "echo >>starts; read -r hello; read -r record; echo no good >&2; exit 3";
         let says = "record 2 stays as it was: the handler ended with exit status 3: no good; it \
                     was restarted 3 times; the pass stops here";
-        pass(&env, mode, &["sh", "-c", dies]).fails(1, &[says]);
+        pass(&env, mode, &sh(dies).to_string()).fails(1, &[says]);
         assert_eq!(lines(&env, "starts").len(), 4);
         let untouched = (1..=2).map(|id| format!("{id}|NEW|0|"));
         let error = "the handler ended before it answered: exit status 3: no good";
@@ -79,9 +79,8 @@ fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
 fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
     patiently(|timeout| {
         let env = records(5);
-        let stubborn = "trap '' TERM; cat >/dev/null; sleep 1000";
-        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s"];
-        let ran = pass(&env, &options, &["sh", "-c", stubborn]);
+        let options = format!("--ndays 1 --timeout {timeout} --grace 0s");
+        let ran = pass(&env, &options, &sh("trap '' TERM; cat >/dev/null; sleep 1000").to_string());
         let says = format!("the handler timed out after {timeout}; it was restarted 3 times");
         ran.fails(1, &["record 1 stays as it was: ", &says, "; the pass stops here"]);
         let error = format!("timed out after {timeout}: the handler does not answer");
@@ -97,8 +96,8 @@ fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
 #[test]
 fn a_process_that_does_not_read_fails_the_oldest_record() {
     let env = records(5);
-    let options = ["--ndays", "1", "--timeout", "100ms", "--grace", "0s", "--joblog", "log"];
-    pass(&env, &options, &["sleep", "1000"]).fails(1, &["record 1 stays as it was: "]);
+    let options = "--ndays 1 --timeout 100ms --grace 0s --joblog log";
+    pass(&env, options, "sleep 1000").fails(1, &["record 1 stays as it was: "]);
     let error = "timed out after 100ms: the handler does not read its input";
     let failed = (2..=5).map(|id| format!("\n{id}|ERROR|1|{error}"));
     assert_eq!(rows(&env), format!("1|NEW|0|{}", failed.collect::<String>()));
@@ -110,9 +109,8 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
 fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
     let env = records(3);
     let now = format!("@{MIDNIGHT}");
-    let words = ["process", "--now", &now, "--ndays", "1", "--stream", "--grace", "0s"];
-    let silent = ["--", "sh", "-c", "cat >/dev/null; sleep 1000"];
-    let mut pass = env.spawn_logging(&[&words[..], &silent].concat());
+    let words = format!("process --now {now} --ndays 1 --stream --grace 0s");
+    let mut pass = env.spawn_logging(&format!("{words} -- sh -c 'cat >/dev/null; sleep 1000'"));
     env.logs("backlog: no reply yet to 3 records after 10s: does it speak the protocol and flush?");
     signal("-TERM", pass.id());
     assert_eq!(pass.wait().unwrap().code(), Some(143));
@@ -124,8 +122,8 @@ fn a_process_that_has_answered_is_not_doubted() {
     patiently(|timeout| {
         let env = records(2);
         let handler = python(&env, "answer(read()['ID'])\ntime.sleep(1000)\n");
-        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s", "-v"];
-        let ran = pass(&env, &options, &["python3", &handler]);
+        let options = format!("--ndays 1 --timeout {timeout} --grace 0s -v");
+        let ran = pass(&env, &options, &format!("python3 {handler}"));
         // Python may have been slow to start.
         env.statuses() == "1|ERROR\n2|SUCCESS" && !ran.stderr.contains("no reply yet")
     });
@@ -136,8 +134,8 @@ fn the_successor_of_a_silent_process_handles_what_it_left() {
     patiently(|timeout| {
         let env = records(4);
         let handler = format!("mkdir first 2>/dev/null && exec sleep 1000; {EXEC_SUCCEEDS}");
-        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s"];
-        let ran = pass(&env, &options, &["sh", "-c", &handler]);
+        let options = format!("--ndays 1 --timeout {timeout} --grace 0s");
+        let ran = pass(&env, &options, &sh(&handler).to_string());
         if ran.exit != Some(0) || env.count("ERROR") > 1 {
             // The successor may have been as slow as the machine.
             return false;
@@ -164,8 +162,7 @@ fn the_timeout_is_reckoned_from_the_last_answer() {
             "read -r hello; while read -r record; do sleep {pause}; echo \"$record\"; done | {}",
             EXEC_SUCCEEDS.trim_start_matches("exec ")
         );
-        let options = ["--ndays", "1", "--timeout", timeout];
-        let ran = pass(&env, &options, &["sh", "-c", &slow]);
+        let ran = pass(&env, &format!("--ndays 1 --timeout {timeout}"), &sh(&slow).to_string());
         ran.exit == Some(0) && env.count("SUCCESS") == 10
     });
 }
@@ -173,9 +170,8 @@ fn the_timeout_is_reckoned_from_the_last_answer() {
 #[test]
 fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
     let env = records(3);
-    let late = ["sed", "-n", SUCCEEDS[2]];
-    let options = ["--ndays", "1", "--timeout", "200ms", "--grace", "1h"];
-    let ran = pass(&env, &options, &late);
+    let late = SUCCEEDS.replace("-un", "-n");
+    let ran = pass(&env, "--ndays 1 --timeout 200ms --grace 1h", &late);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
     assert_eq!(
         (ran.exit, &*ran.stderr),
@@ -190,9 +186,9 @@ fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
 #[test]
 fn a_handler_that_does_not_flush_uses_up_its_restarts() {
     let env = records(6);
-    let late = ["sed", "-n", SUCCEEDS[2]];
-    let options = ["--ndays", "1", "--window", "1", "--timeout", "100ms", "--grace", "1h"];
-    let ran = pass(&env, &options, &late).fails(1, &["record 2 stays as it was: "]);
+    let late = SUCCEEDS.replace("-un", "-n");
+    let options = "--ndays 1 --window 1 --timeout 100ms --grace 1h";
+    let ran = pass(&env, options, &late).fails(1, &["record 2 stays as it was: "]);
     let handled = (3..=6).map(|id| format!("\n{id}|SUCCESS|0|"));
     assert_eq!(rows(&env), format!("1|NEW|0|\n2|NEW|0|{}", handled.collect::<String>()));
     // It is said once, not of each process.
@@ -249,7 +245,7 @@ for it in records():
     answer(it["ID"])
 "#,
         );
-        let ran = pass(&env, &["--fibonacci"], &["python3", &handler]).fails(1, &[]);
+        let ran = pass(&env, "--fibonacci", &format!("python3 {handler}")).fails(1, &[]);
         let (first, rest) = ran.stderr.split_once('\n').unwrap();
         assert!(first.starts_with(&says), "{first}");
         assert_eq!(rest, "");
@@ -263,7 +259,7 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
     let env = records(3);
     let handler =
         env.script("handler", "read hello\nread record\necho \"starting up $$\"\nread more");
-    let ran = pass(&env, &["--fibonacci"], &[&handler]).fails(1, &[]);
+    let ran = pass(&env, "--fibonacci", &handler).fails(1, &[]);
     let (first, rest) = ran.stderr.split_once('\n').unwrap();
     let says = "backlog: line 1 of the handler's output is not a reply, not JSON: starting up ";
     assert!(first.starts_with(says), "{first}");
@@ -276,7 +272,7 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
 fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
     let env = records(1);
     let handler = "cat >/dev/null & read -r hello; printf '{\"id\":1,\"outcome\":\"success\"}'";
-    pass(&env, &["--ndays", "1"], &["sh", "-c", handler]).silent();
+    pass(&env, "--ndays 1", &sh(handler).to_string()).silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
 
@@ -285,22 +281,19 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
     let env = records(3);
     fs::write(env.path("plain"), "").unwrap();
     for (handler, says) in [
-        (&["/no/such/handler"][..], "could not run /no/such/handler: no such file or directory"),
-        (&["no-such-handler"], "is it in PATH"),
-        (&["./plain"], "permission denied; is it executable?"),
-        (&["sh", "-c", "exec nope"], "the handler ended with exit status 127: "),
-        (
-            &["sh", "-c", "echo go away >&2; exit 126"],
-            "the handler ended with exit status 126: go away",
-        ),
+        ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
+        ("no-such-handler", "is it in PATH"),
+        ("./plain", "permission denied; is it executable?"),
+        ("sh -c 'exec nope'", "the handler ended with exit status 127: "),
+        ("sh -c 'echo go away >&2; exit 126'", "the handler ended with exit status 126: go away"),
     ] {
-        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+        for mode in ["--ndays 1", "--fibonacci"] {
             let ran = pass(&env, mode, handler);
             let ran = ran.fails(1, &[says]);
             let lines: Vec<_> = ran.stderr.lines().collect();
             assert!(lines[0].starts_with("backlog: record 3 stays as it was: "), "{lines:?}");
             // What was started gets another chance, with other records.
-            if handler[0] == "sh" {
+            if handler.starts_with("sh ") {
                 assert!(lines.len() == 2 && lines[1].contains("2 more records"), "{lines:?}");
             } else {
                 assert!(lines.len() == 1 && lines[0].ends_with("the pass stops here"), "{lines:?}");
@@ -313,7 +306,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
 
 #[test]
 fn a_record_for_which_a_script_finds_no_command_does_not_stop_the_others() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         for jobs in ["1", "2"] {
             let env = records(3);
             // It ends so before it has answered anything.
@@ -327,8 +320,8 @@ for it in records():
     answer(it["ID"])
 "#,
             );
-            let options = [mode, &["--jobs", jobs, "--joblog", "log"]].concat();
-            pass(&env, &options, &["python3", &handler]).silent();
+            let options = format!("{mode} --jobs {jobs} --joblog log");
+            pass(&env, &options, &format!("python3 {handler}")).silent();
             let error = "the handler ended with exit status 127: gone";
             assert_eq!(rows(&env), format!("1|SUCCESS|0|\n2|SUCCESS|0|\n3|ERROR|1|{error}"));
             let log = fs::read_to_string(env.path("log")).unwrap();
@@ -341,8 +334,7 @@ for it in records():
 #[test]
 fn such_records_use_up_the_restarts_and_then_the_pass_stops() {
     let env = records(6);
-    let dies = ["sh", "-c", "read -r hello; read -r it; exit 127"];
-    let ran = pass(&env, &["--ndays", "1"], &dies);
+    let ran = pass(&env, "--ndays 1", "sh -c 'read -r hello; read -r it; exit 127'");
     let says = "record 2 stays as it was: the handler ended with exit status 127; it was restarted \
                 3 times; the pass stops here";
     ran.fails(1, &["record 6 stays as it was: the handler ended with exit status 127\n", says]);

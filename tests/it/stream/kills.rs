@@ -44,19 +44,11 @@ fn lines(env: &TestEnv, file: &str) -> Vec<String> {
 
 /// Kills one pass for each allowed attempt, as soon as its handler has all records, and lets the next pass
 /// finish. `pass` returns the arguments of a pass, and `after` is called after each kill.
-fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: impl Fn()) -> Ran {
+fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> String, after: impl Fn()) -> Ran {
     let handler = env.path("handler.py");
     fs::write(&handler, HANDLER).unwrap();
     let handler = handler.display().to_string();
-    let args =
-        |number| [pass(number), ["--", "python3", &handler].map(String::from).into()].concat();
-    let command = |number| {
-        let args: Vec<String> = args(number);
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let mut command = env.command(&args);
-        command.current_dir(env.path(""));
-        command
-    };
+    let command = |number| env.command(&format!("{} -- python3 {handler}", pass(number)));
     fs::write(env.path("stuck"), "").unwrap();
     for number in 0..ATTEMPTS {
         wait_until("all records are handed out", || {
@@ -97,8 +89,7 @@ fn records_that_killed_passes_have_charged_get_one_more_attempt_alone() {
     env.insert(RECORDS.try_into().unwrap(), 1_795_000_000);
     let pass = |number: usize| {
         let now = format!("@{}", 1_795_000_000 + number * 3_600);
-        let args = ["process", "--now", &now, "--fibonacci", "--max-attempts", "3", "--stream"];
-        args.map(String::from).to_vec()
+        format!("process --now {now} --fibonacci --max-attempts 3 --stream")
     };
     let ran = kill_and_finish(&env, pass, || env.wait_for_free_locks());
     assert_eq!(ran.exit, Some(1), "{ran:?}");
@@ -112,10 +103,7 @@ fn messages_that_killed_passes_have_read_get_one_more_attempt_alone() {
     for version in [Pgmq::V1_4_4, Pgmq::Newest] {
         let count = RECORDS.try_into().unwrap();
         let Some((database, env)) = queue_of(version, "jobs", count) else { return };
-        let pass = |_| {
-            let args = ["process", "--pgmq", "jobs", "--max-attempts", "3", "--stream"];
-            args.map(String::from).to_vec()
-        };
+        let pass = |_| "process --pgmq jobs --max-attempts 3 --stream".into();
         let ran = kill_and_finish(&env, pass, || database.sql("UPDATE pgmq.q_jobs SET vt = now()"));
         assert_eq!(ran.exit, Some(1), "{ran:?}");
         each_was_alone(&env);

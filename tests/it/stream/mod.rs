@@ -13,8 +13,7 @@ use crate::testenv::{MIDNIGHT, Ran, TestEnv};
 
 /// A handler that has nothing to do. It flushes after each line, and passes over the first, which
 /// is no record.
-const SUCCEEDS: [&str; 4] =
-    ["sed", "-un", r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#, "-"];
+const SUCCEEDS: &str = r#"sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p' -"#;
 
 /// The same as the end of a shell script.
 const EXEC_SUCCEEDS: &str =
@@ -55,14 +54,14 @@ fn python(env: &TestEnv, text: &str) -> String {
 }
 
 /// One pass with this co-process.
-fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
-    env.run_at(MIDNIGHT, &[&["process", "--stream"], options, &["--"], handler].concat())
+fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
+    env.run_at(MIDNIGHT, &format!("process --stream {options} -- {handler}"))
 }
 
 /// The same in the background.
-fn begin(env: &TestEnv, options: &[&str], handler: &[&str]) -> Child {
+fn begin(env: &TestEnv, options: &str, handler: &str) -> Child {
     let now = format!("@{MIDNIGHT}");
-    env.spawn(&[&["process", "--now", &now, "--stream"], options, &["--"], handler].concat())
+    env.spawn(&format!("process --now {now} --stream {options} -- {handler}"))
 }
 
 /// Records 1 to `count`, of which the last is handed out first.

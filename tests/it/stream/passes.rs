@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pgmq::queue;
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, skipped, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, quoted, sh, skipped, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn the_examples_handle_records_on_a_server() {
     the_examples_handle_records_of(|| {
         let database = cluster()?.database();
         let env = TestEnv::on(&database);
-        env.run(&["init"]).success();
+        env.run("init").success();
         Some((env, Some(database)))
     });
 }
@@ -45,17 +45,16 @@ fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Dat
             continue;
         }
         let payloads: Vec<_> =
-            (1..=100).map(|n| format!("{{\"n\":{n},\"s\":\"a\\\\b\"}}")).collect();
-        let payloads: Vec<_> = payloads.iter().map(String::as_str).collect();
-        env.run(&[&["add"], &payloads[..]].concat()).success();
+            (1..=100).map(|n| quoted(&format!("{{\"n\":{n},\"s\":\"a\\\\b\"}}"))).collect();
+        env.run(&format!("add {}", payloads.join(" "))).success();
         let example = format!("{examples}/{name}");
         assert!(fs::read_to_string(&example).unwrap().lines().count() < 20, "{name}");
         // Without --stream it is given one record, and must not take that for the first line.
-        env.run(&["process", "--ndays", "1", "--max-records", "1", "--", &example]).silent();
+        env.run(&format!("process --ndays 1 --max-records 1 -- {example}")).silent();
         assert_eq!(statuses(), "ERROR|1\nNEW|99", "{name}");
         sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
         // It is started as it stands, so it must be executable and name its interpreter.
-        env.run(&["process", "--ndays", "1", "--stream", "--", &example]).silent();
+        env.run(&format!("process --ndays 1 --stream -- {example}")).silent();
         assert_eq!(statuses(), "SUCCESS|100", "{name}");
         let sent = lines(&env, "sent.jsonl");
         assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), 100, "{name}");
@@ -65,7 +64,7 @@ fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Dat
         sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID <= 2");
         fs::remove_file(env.path("sent.jsonl")).unwrap();
         fs::create_dir(env.path("sent.jsonl")).unwrap();
-        env.run(&["process", "--ndays", "1", "--stream", "--", &example]).silent();
+        env.run(&format!("process --ndays 1 --stream -- {example}")).silent();
         let failures = "SELECT sum(FAILURES) FROM BACKLOG WHERE STATUS = 'ERROR'";
         assert_eq!(query(failures), "2", "{name}");
     }
@@ -75,11 +74,11 @@ fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Dat
 fn the_last_attempt_of_a_record_archives_it() {
     let env = records(1);
     env.sql(r#"UPDATE BACKLOG SET PAYLOAD = '{"outcome":"failure","error":"no"}'"#);
-    let options = ["--ndays", "1", "--max-attempts", "2"];
+    let options = "--ndays 1 --max-attempts 2";
     let handler = obedient(&env);
-    pass(&env, &options, &["python3", &handler]).silent();
+    pass(&env, options, &format!("python3 {handler}")).silent();
     assert_eq!(rows(&env), "1|ERROR|1|no");
-    pass(&env, &options, &["python3", &handler])
+    pass(&env, options, &format!("python3 {handler}"))
         .fails(1, &["record 1 failed after 2 attempts; archived: no"]);
     assert_eq!(rows(&env), "1|ARCHIVED|2|no");
 }
@@ -88,8 +87,7 @@ fn the_last_attempt_of_a_record_archives_it() {
 fn a_process_gets_no_more_records_than_the_pass_may_try() {
     let env = records(5);
     let handler = format!("tee -a seen | {}", EXEC_SUCCEEDS.trim_start_matches("exec "));
-    let options = ["--ndays", "1", "--max-records", "2"];
-    pass(&env, &options, &["sh", "-c", &handler]).silent();
+    pass(&env, "--ndays 1 --max-records 2", &sh(&handler).to_string()).silent();
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS");
     assert_eq!(lines(&env, "seen").len(), 3, "the first line and two records");
 }
@@ -110,7 +108,7 @@ for it in records():
     answer(it["ID"])
 "#,
     );
-    pass(&env, &["--ndays", "1", "--drain"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1 --drain", &format!("python3 {handler}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS\n4|SUCCESS");
     assert_eq!(lines(&env, "starts").len(), 1);
 }
@@ -128,10 +126,10 @@ for id in hand: answer(id)
 for it in records(): sys.exit("more than it had in flight")
 "#,
     );
-    let child = begin(&env, &["--ndays", "1", "--window", "3"], &["python3", &handler]);
+    let child = begin(&env, "--ndays 1 --window 3", &format!("python3 {handler}"));
     wait_until("the handler begins", exists(&env.path("began")));
     let other = format!("tee seen | {}", EXEC_SUCCEEDS.trim_start_matches("exec "));
-    pass(&env, &["--ndays", "2"], &["sh", "-c", &other]).silent();
+    pass(&env, "--ndays 2", &sh(&other).to_string()).silent();
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID"), "1\n2");
     assert_eq!(lines(&env, "seen").len(), 3, "the first line and two records");
     fs::write(env.path("go"), "").unwrap();
@@ -145,7 +143,7 @@ fn records_of_a_server_are_handled_alike() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
-    env.run(&["init"]).success();
+    env.run("init").success();
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, payload)
          SELECT to_timestamp({MIDNIGHT}), jsonb_build_object('n', n) FROM generate_series(1, 300) n"
@@ -158,7 +156,7 @@ for it in records():
     answer(it["id"], "failure" if fails else "success", error=f"it's {it['payload']['n']}")
 "#,
     );
-    pass(&env, &["--fibonacci", "--jobs", "2"], &["python3", &handler]).silent();
+    pass(&env, "--fibonacci --jobs 2", &format!("python3 {handler}")).silent();
     assert_eq!(
         database.query("SELECT status, failures, count(*) FROM backlog GROUP BY 1, 2 ORDER BY 3"),
         "ERROR|1|3\nSUCCESS|0|297"
@@ -173,7 +171,7 @@ for it in records():
     ));
     let dies = "read -r hello; read -r record; exit 3";
     let now = MIDNIGHT + DAY;
-    let args = ["process", "--ndays", "1", "--stream", "--", "sh", "-c", dies];
+    let args = format!("process --ndays 1 --stream -- {}", sh(dies));
     env.run_at(now, &args).fails(1, &["it was restarted 3 times; the pass stops here"]);
     assert_eq!(
         database.query("SELECT status, count(*) FROM backlog GROUP BY 1 ORDER BY 1"),
@@ -190,7 +188,7 @@ fn messages_of_a_queue_are_handled_alike() {
         r#"{"outcome":"give_up","error":"never"}"#,
         r#"{"outcome":"snooze","after":"2h"}"#,
     ];
-    env.run(&[&["add", "--pgmq", "jobs"], &outcomes[..]].concat()).success();
+    env.run(&format!("add --pgmq jobs {}", outcomes.map(quoted).join(" "))).success();
     let handler = python(
         &env,
         r#"
@@ -199,7 +197,7 @@ for it in records():
     answer(it["msg_id"], **it["message"])
 "#,
     );
-    let args = ["process", "--pgmq", "jobs", "--stream", "--", "python3", &handler];
+    let args = format!("process --pgmq jobs --stream -- python3 {handler}");
     env.run(&args).fails(1, &["record 3 was given up by its handler"]);
     assert_eq!(lines(&env, "hello"), ["jobs ['msg_id']"]);
     assert_eq!(database.query("SELECT msg_id FROM pgmq.q_jobs ORDER BY 1"), "2\n4");
@@ -213,26 +211,17 @@ for it in records():
 fn what_makes_no_sense_is_said_before_anything_is_done() {
     let env = records(1);
     for (args, says) in [
+        ("--stream --window 0 -- touch ran", "write a whole number from 1 to 1,024"),
+        ("--stream --window 1025 -- touch ran", "write a whole number from 1 to 1,024"),
+        ("--window 3 -- touch ran", "--window requires --stream"),
+        ("--stream --post http://localhost/", "--stream and --post are two handlers: choose one"),
         (
-            &["--stream", "--window", "0", "--", "touch", "ran"][..],
-            "write a whole number from 1 to 1,024",
-        ),
-        (
-            &["--stream", "--window", "1025", "--", "touch", "ran"],
-            "write a whole number from 1 to 1,024",
-        ),
-        (&["--window", "3", "--", "touch", "ran"], "--window requires --stream"),
-        (
-            &["--stream", "--post", "http://localhost/"],
-            "--stream and --post are two handlers: choose one",
-        ),
-        (
-            &["--stream", "--give-up-on", "3", "--", "touch", "ran"],
+            "--stream --give-up-on 3 -- touch ran",
             "--give-up-on requires a command for each record, or --post",
         ),
-        (&["--stream"], "no handler: write the command after `--`"),
+        ("--stream", "no handler: write the command after `--`"),
     ] {
-        env.run_at(MIDNIGHT, &[&["process", "--ndays", "1"], args].concat()).fails(2, &[says]);
+        env.run_at(MIDNIGHT, &format!("process --ndays 1 {args}")).fails(2, &[says]);
         assert!(!env.path("ran").exists(), "{args:?}");
         assert_eq!(env.statuses(), "1|NEW");
     }

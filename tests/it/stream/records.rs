@@ -1,7 +1,7 @@
 //! What a co-process is handed, and what its replies mean.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, ran, sh};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -14,8 +14,7 @@ fn one_process_gets_all_records_as_lines_and_a_line_before_that_says_what_they_a
          | sort >env; tee seen | {}",
         EXEC_SUCCEEDS.trim_start_matches("exec ")
     );
-    let options = ["--ndays", "1", "--queue", "email", "--max-attempts", "5"];
-    pass(&env, &options, &["sh", "-c", &handler]).silent();
+    pass(&env, "--ndays 1 --queue email --max-attempts 5", &sh(&handler).to_string()).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
     assert_eq!(lines(&env, "pids").len(), 1);
     assert_eq!(
@@ -50,7 +49,7 @@ fn one_process_gets_all_records_as_lines_and_a_line_before_that_says_what_they_a
 #[test]
 fn a_pass_with_nothing_to_do_starts_no_process() {
     let env = TestEnv::new();
-    pass(&env, &["--ndays", "1"], &["touch", "started"]).silent();
+    pass(&env, "--ndays 1", "touch started").silent();
     assert!(!env.path("started").exists());
 }
 
@@ -58,8 +57,8 @@ fn a_pass_with_nothing_to_do_starts_no_process() {
 fn a_pass_in_the_handler_of_another_does_not_hand_on_the_limit_of_that_one() {
     let env = records(1);
     let handler = format!("env >env; {EXEC_SUCCEEDS}");
-    let args = ["process", "--ndays", "1", "--now", "@1795219200", "--stream"];
-    let mut command = env.command(&[&args[..], &["--", "sh", "-c", &handler]].concat());
+    let args = "process --ndays 1 --now @1795219200 --stream";
+    let mut command = env.command(&format!("{args} -- {}", sh(&handler)));
     command.env("BACKLOG_PASS", "00").env("BACKLOG_MAX_ATTEMPTS", "9");
     ran(&command.output().unwrap()).silent();
     let environment = fs::read_to_string(env.path("env")).unwrap();
@@ -79,7 +78,7 @@ for id in [2, 5, 1, 4, 3]:
     answer(id, *([] if id % 2 else ["failure"]), error="even")
 "#,
     );
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     assert_eq!(lines(&env, "order"), ["5 4 3 2 1"]);
     assert_eq!(
         rows(&env),
@@ -108,7 +107,7 @@ fn each_outcome_writes_what_it_means_to_the_row() {
         env.sql(&format!(
             "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, PAYLOAD = '{payload}'"
         ));
-        let ran = pass(&env, &["--ndays", "1"], &["python3", &obedient(&env)]);
+        let ran = pass(&env, "--ndays 1", &format!("python3 {}", obedient(&env)));
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         assert_eq!(row, expected, "{payload}");
         if expected.starts_with("ARCHIVED") {
@@ -127,7 +126,7 @@ fn an_outcome_is_a_status_alone_where_nothing_is_counted() {
         env.insert_one(id, MIDNIGHT);
         env.sql(&format!("UPDATE BACKLOG SET PAYLOAD = '{payload}' WHERE ID = {id}"));
     }
-    pass(&env, &["--ndays", "1"], &["python3", &obedient(&env)])
+    pass(&env, "--ndays 1", &format!("python3 {}", obedient(&env)))
         .fails(1, &["record 6", "record 7"]);
     assert_eq!(
         env.statuses(),
@@ -139,13 +138,13 @@ fn an_outcome_is_a_status_alone_where_nothing_is_counted() {
 fn a_record_is_snoozed_for_as_long_as_its_handler_asks() {
     let env = records(1);
     env.sql(r#"UPDATE BACKLOG SET PAYLOAD = '{"outcome":"snooze","error":"busy","after":"10m"}'"#);
-    pass(&env, &["--fibonacci"], &["python3", &obedient(&env)]).silent();
+    pass(&env, "--fibonacci", &format!("python3 {}", obedient(&env))).silent();
     assert_eq!(rows(&env), "1|ERROR|0|snoozed until 2026-11-21T00:10:00Z: busy");
     let handler = env.noting("exit 0");
     let at = |minutes| {
         let now = MIDNIGHT + minutes * MINUTE;
-        env.run_at(now, &["process", "--fibonacci", "--", &handler]).silent();
-        env.run_at(now, &["explain", "--fibonacci", "1"]).success().stdout
+        env.run_at(now, &format!("process --fibonacci -- {handler}")).silent();
+        env.run_at(now, "explain --fibonacci 1").success().stdout
     };
     let explained = at(9);
     assert_eq!(env.handled(), [""; 0]);
@@ -186,8 +185,7 @@ for answered in range(20):
 "#,
     )
     .unwrap();
-    let options = ["--ndays", "1", "--window", "3"];
-    pass(&env, &options, &["python3", path.to_str().unwrap()]).silent();
+    pass(&env, "--ndays 1 --window 3", &format!("python3 {}", path.display())).silent();
     assert_eq!(env.count("SUCCESS"), 20);
 }
 
@@ -205,7 +203,7 @@ for it in records():
     answer(it["ID"])
 "#,
     );
-    pass(&env, &["--ndays", "1", "--jobs", "2"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1 --jobs 2", &format!("python3 {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 6);
     let seen = fs::read_dir(env.path("")).unwrap().flatten();
     let seen: Vec<_> = seen
@@ -226,16 +224,15 @@ fn ids_may_be_any_text_and_come_back_as_text_or_as_number() {
             "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z')",
         );
         for id in ids {
-            let sql = "INSERT INTO BACKLOG (ID) VALUES (?1)";
-            env.connection().execute(sql, [id]).unwrap();
+            env.connection().execute("INSERT INTO BACKLOG (ID) VALUES (?1)", [id]).unwrap();
         }
         let handler = python(&env, &format!("for it in records(): answer({back})\n"));
-        pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+        pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 8);
     }
     let env = records(2);
     let handler = python(&env, "for it in records(): answer(str(it['ID']))\n");
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 2);
 }
 
@@ -250,8 +247,8 @@ fn a_composite_id_comes_back_as_a_list_or_as_it_is_shown() {
         );
         let text = "note('id', hello['id'])\nfor it in records(): answer(BACK)\n";
         let handler = python(&env, &text.replace("BACK", back));
-        let options = ["--ndays", "1", "--table", "t", "--set", "id=['a','b']"];
-        pass(&env, &options, &["python3", &handler]).silent();
+        let options = r#"--ndays 1 --table t --set "id=['a','b']""#;
+        pass(&env, options, &format!("python3 {handler}")).silent();
         assert_eq!(lines(&env, "id"), ["['a', 'b']"]);
         assert_eq!(env.query("SELECT DISTINCT STATUS FROM t"), "SUCCESS", "{back}");
     }
@@ -261,10 +258,10 @@ fn a_composite_id_comes_back_as_a_list_or_as_it_is_shown() {
 fn what_a_process_says_on_standard_error_is_the_log() {
     let env = records(1);
     let handler = format!("echo loading the model >&2; {EXEC_SUCCEEDS}");
-    let ran = pass(&env, &["--ndays", "1", "-v"], &["sh", "-c", &handler]).success();
+    let ran = pass(&env, "--ndays 1 -v", &sh(&handler).to_string()).success();
     assert!(ran.stderr.contains("handler: loading the model\n"), "{}", ran.stderr);
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
-    pass(&env, &["--ndays", "1"], &["sh", "-c", &handler]).silent();
+    pass(&env, "--ndays 1", &sh(&handler).to_string()).silent();
 }
 
 #[test]
@@ -286,7 +283,7 @@ while hand := list(itertools.islice(lines, {reads})):
 "#
             ),
         );
-        pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+        pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
         let failed =
             "SELECT count(*) FROM BACKLOG WHERE FAILURES = ?1 AND LAST_ERROR LIKE '1000002 xxxx%'";
         let failed: i64 = env.connection().query_row(failed, [id], |row| row.get(0)).unwrap();
@@ -308,8 +305,7 @@ time.sleep(1000)
 fn output_without_an_end_is_an_error_and_not_kept() {
     let env = records(2);
     let handler = python(&env, ENDLESS);
-    let options = ["--ndays", "1"];
-    let ran = pass(&env, &options, &["python3", &handler]);
+    let ran = pass(&env, "--ndays 1", &format!("python3 {handler}"));
     let cut = "x".repeat(200);
     let says = format!("line 1 of the handler's output is not a reply, not JSON: {cut}...");
     ran.fails(1, &[&says, "the pass stops here"]);
@@ -322,8 +318,8 @@ fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
     let env = records(1);
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
     let handler = python(&env, &deaf);
-    let options = ["--ndays", "1"];
-    pass(&env, &options, &["python3", &handler]).fails(1, &["is not a reply, not JSON: xxxx"]);
+    pass(&env, "--ndays 1", &format!("python3 {handler}"))
+        .fails(1, &["is not a reply, not JSON: xxxx"]);
     assert_eq!(env.statuses(), "1|NEW");
     assert_peak(&env);
 }
@@ -358,7 +354,7 @@ fn an_id_that_loses_digits_is_told_by_its_text() {
     let answers =
         "    answer(it['backlog_id'], 'success' if it['PAYLOAD'] == 'true' else 'failure')\n";
     let handler = python(&env, &format!("{ROUNDS}{answers}"));
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     let expected = format!(
         "{}|ERROR\n{}|SUCCESS\n{}|SUCCESS",
         1_i64 << 60,
@@ -372,7 +368,7 @@ fn an_id_that_loses_digits_is_told_by_its_text() {
 fn a_node_handler_keeps_ids_apart() {
     let env = snowflakes();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stream.mjs");
-    pass(&env, &["--ndays", "1"], &["node", example]).silent();
+    pass(&env, "--ndays 1", &format!("node {example}")).silent();
     assert_eq!(env.count("SUCCESS"), 3);
 }
 
@@ -385,12 +381,12 @@ fn a_number_that_may_mean_two_records_settles_neither() {
         "its id 1152921504606846976 matches several records in flight; numbers from 2^53 on lose digits in \
          JavaScript: answer with \"backlog_id\" as the id",
     ];
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).fails(1, &says);
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).fails(1, &says);
     let neighbours =
         format!("SELECT DISTINCT STATUS, FAILURES FROM BACKLOG WHERE ID < {}", (1_i64 << 60) + 2);
     assert_eq!(env.query(&neighbours), "NEW|0");
     env.sql(&format!("DELETE FROM BACKLOG WHERE ID = {}", (1_i64 << 60) + 1));
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     assert_eq!(
         env.query("SELECT STATUS FROM BACKLOG ORDER BY ID"),
         "ERROR\nSUCCESS",
@@ -404,7 +400,7 @@ fn a_column_named_backlog_id_is_the_tables_own() {
     env.sql("ALTER TABLE BACKLOG ADD COLUMN Backlog_ID TEXT DEFAULT 'x'");
     let text = "for it in records():\n    note('keys', *it.keys())\n    answer(it['ID'])\n";
     let handler = python(&env, text);
-    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     let [keys] = lines(&env, "keys").try_into().unwrap();
     assert!(keys.ends_with("Backlog_ID") && !keys.contains("backlog_id"), "{keys}");
 }

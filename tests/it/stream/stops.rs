@@ -1,7 +1,7 @@
 //! Passes that are stopped and killed.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, MINUTE, exists, signal, wait_until};
+use crate::testenv::{MIDNIGHT, MINUTE, exists, sh, signal, wait_until};
 use std::collections::HashMap;
 use std::fs;
 use std::process::Child;
@@ -21,8 +21,7 @@ answer(4, "failure", error="no")
 note("asked")
 "#,
         );
-        let options = ["--fibonacci", "--window", "3", "--grace", "1h"];
-        let child = begin(&env, &options, &["python3", &handler]);
+        let child = begin(&env, "--fibonacci --window 3 --grace 1h", &format!("python3 {handler}"));
         wait_until("the handler begins", exists(&env.path("began")));
         assert!(signal(name, child.id()));
         let output = child.wait_with_output().unwrap();
@@ -39,8 +38,8 @@ fn a_stopped_pass_kills_a_stubborn_handler_and_leaves_its_records_untouched() {
     let env = records(3);
     let child = begin(
         &env,
-        &["--fibonacci", "--grace", "0s"],
-        &["sh", "-c", "trap '' TERM; echo $$ >pid.new; mv pid.new pid; sleep 1000; sleep 1000"],
+        "--fibonacci --grace 0s",
+        r#"sh -c "trap '' TERM; echo $$ >pid.new; mv pid.new pid; sleep 1000; sleep 1000""#,
     );
     wait_until("the handler begins", exists(&env.path("pid")));
     assert!(signal("-TERM", child.id()));
@@ -68,8 +67,8 @@ for line in sys.stdin:
 "#,
     );
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--fibonacci", "--stream", "--grace", "1h", "-v", "--"];
-    let mut child = env.spawn_logging(&[&args[..], &["python3", &handler]].concat());
+    let args = format!("process --now {now} --fibonacci --stream --grace 1h -v --");
+    let mut child = env.spawn_logging(&format!("{args} python3 {handler}"));
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));
     env.logs("stopping on signal");
@@ -83,8 +82,7 @@ for line in sys.stdin:
 fn a_process_that_stays_after_the_end_of_its_input_is_ended() {
     let env = records(3);
     let stays = format!("{}; touch asked; sleep 1000", EXEC_SUCCEEDS.trim_start_matches("exec "));
-    let options = ["--ndays", "1", "--grace", "0s"];
-    pass(&env, &options, &["sh", "-c", &stays]).silent();
+    pass(&env, "--ndays 1 --grace 0s", &sh(&stays).to_string()).silent();
     assert_eq!(env.count("SUCCESS"), 3);
 }
 
@@ -93,7 +91,7 @@ fn a_signal_counts_also_while_the_handler_is_waited_for() {
     let env = records(1);
     let stays = "trap '' TERM\nsed -un 's/^{\"ID\":\\([0-9]*\\),.*/{\"id\":\\1,\"outcome\":\"success\"}/p'\n\
                  touch asked; sleep 1000";
-    let mut pass = begin(&env, &["--ndays", "1", "--grace", "1h"], &["sh", "-c", stays]);
+    let mut pass = begin(&env, "--ndays 1 --grace 1h", &sh(stays).to_string());
     wait_until("its input is closed", exists(&env.path("asked")));
     assert_eq!(env.count("SUCCESS"), 1);
     assert!(signal("-TERM", pass.id()));
@@ -106,8 +104,8 @@ fn a_second_signal_leaves_no_more_grace() {
     let env = records(2);
     let now = format!("@{MIDNIGHT}");
     let handler = "touch began; trap '' TERM; sleep 1000; sleep 1000";
-    let args = ["process", "--now", &now, "--fibonacci", "--stream", "--grace", "1h", "-v", "--"];
-    let mut child = env.spawn_logging(&[&args[..], &["sh", "-c", handler]].concat());
+    let args = format!("process --now {now} --fibonacci --stream --grace 1h -v --");
+    let mut child = env.spawn_logging(&format!("{args} {}", sh(handler)));
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));
     env.logs("stopping on signal");
@@ -124,8 +122,8 @@ fn the_end_of_the_runtime_leaves_what_is_unanswered_untouched() {
             "read -r hello; head -n 1 | {}; touch answered; sleep 1000",
             EXEC_SUCCEEDS.trim_start_matches("exec ")
         );
-        let options = ["--fibonacci", "--max-runtime", runtime, "--grace", "0s"];
-        let ran = pass(&env, &options, &["sh", "-c", &handler]);
+        let options = format!("--fibonacci --max-runtime {runtime} --grace 0s");
+        let ran = pass(&env, &options, &sh(&handler).to_string());
         if !env.path("answered").exists() || env.count("SUCCESS") == 0 {
             return false;
         }
@@ -137,20 +135,19 @@ fn the_end_of_the_runtime_leaves_what_is_unanswered_untouched() {
 
 /// The co-processes of a pass that have begun to run.
 fn co_processes(pass: &Child) -> Vec<u32> {
-    let parent = format!("\nPPid:\t{}\n", pass.id());
     let processes = fs::read_dir("/proc").unwrap().flatten();
     // Other processes come and go meanwhile.
     let mine = processes.filter(|process| {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let status = fs::read_to_string(process.path().join("status")).unwrap_or_default();
-        command.starts_with(b"python3\0") && status.contains(&parent)
+        command.starts_with(b"python3\0") && status.contains(&format!("\nPPid:\t{}\n", pass.id()))
     });
     mine.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]
 fn kills_of_the_pass_and_of_its_handler_lose_nothing_and_repeat_little() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+    for mode in ["--ndays 1", "--fibonacci"] {
         let env = records(300);
         let handler = python(
             &env,
@@ -165,8 +162,8 @@ for it in records():
         let traced = || lines(&env, "trace").len();
         let mut kills = 0;
         for round in 0..15 {
-            let options = [mode, &["--window", "8"]].concat();
-            let mut child = begin(&env, &options, &["python3", &handler]);
+            let options = format!("{mode} --window 8");
+            let mut child = begin(&env, &options, &format!("python3 {handler}"));
             // Points all over the life of a pass, its start included.
             let go_on = |child: &mut Child, lines| {
                 let goal = traced() + lines;
@@ -188,9 +185,8 @@ for it in records():
             kills += 1;
         }
         // What a kill has failed is due again an hour later.
-        let later = format!("@{}", MIDNIGHT + 60 * MINUTE);
-        let drain = ["process", "--now", &later, "--drain", "--stream"];
-        env.run(&[&drain[..], mode, &["--", "python3", &handler]].concat()).silent();
+        let drain = format!("process --now @{} --drain --stream", MIDNIGHT + 60 * MINUTE);
+        env.run(&format!("{drain} {mode} -- python3 {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 300, "{mode:?}");
 
         let mut runs: HashMap<String, Vec<String>> = HashMap::new();

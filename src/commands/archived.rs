@@ -23,7 +23,7 @@ pub struct ArchivedRecords {
 
 impl ArchivedRecords {
     pub fn new(table: &Table) -> Self {
-        let unrestorable = table.require_told_archived().err().map(|error| chain(&error));
+        let unrestorable = table.require_archived_condition().err().map(|error| chain(&error));
         Self { unrestorable, ..Self::default() }
     }
 

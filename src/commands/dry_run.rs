@@ -19,7 +19,7 @@ use crate::terminal::Terminal;
 /// Prints the records that a pass would try or archive now, in its order, then the others. Claims and writes nothing.
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
     let mut reader = open(queue, Access::ReadOnly, console.clock)?;
-    reader.table().require_sound_counters()?;
+    reader.table().require_valid_columns()?;
     require_handler(settings.handler.as_ref(), queue, reader.table())?;
     let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
     if let Some(warning) = reader.deletion(SUCCESS_DELETES)? {

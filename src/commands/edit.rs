@@ -161,7 +161,7 @@ pub const RESTORE: EditCommand = EditCommand {
     default_from: &[Status::Archived],
     transition: Transition::Renewed,
     counter: Counter::Reset,
-    require: |table, _| table.require_told_archived(),
+    require: |table, _| table.require_archived_condition(),
 };
 
 /// Sets NEW, which is due under every policy.
@@ -217,7 +217,7 @@ pub fn edit(
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let mut database = open(&queue, access, console.clock)?;
     let table = database.table();
-    table.require_sound_counters()?;
+    table.require_valid_columns()?;
     (command.require)(table, &choice)?;
     let filter = |meant: &String| {
         let of_command = (command.name, command.from);

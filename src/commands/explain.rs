@@ -35,7 +35,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let deleted = database.table().deletes_finished.then(|| {
         format!("; on_success deletes the records that succeed, so it may have succeeded{joblog}")
     });
-    let restores = database.table().require_told_archived().is_ok();
+    let restores = database.table().require_archived_condition().is_ok();
     let mut exit = Exit::Done;
     for typed in ids {
         let text = match find(&mut *database, typed)? {

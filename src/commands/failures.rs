@@ -47,7 +47,8 @@ pub fn run(
     }
     if text.is_empty() && !args.json {
         let table = database.table();
-        let is_told = table.require_told_archived().is_ok() || table.require_archived("").is_err();
+        let is_told =
+            table.require_archived_condition().is_ok() || table.require_archived("").is_err();
         text += match is_told {
             true => "nothing has failed\n",
             false => {

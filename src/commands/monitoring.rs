@@ -46,7 +46,7 @@ impl<'a> Monitoring<'a> {
         let line = line_name(queue, queue.table_name(), policy);
         Self {
             settings,
-            labels: Labels::of_line(&queue.db.shown(), &line),
+            labels: Labels::of_line(&queue.db.name(), &line),
             mode: mode_of_reports([queue]),
             run: run.into(),
             errors: HourlyErrors { line, state: None, terminal: terminal.clone() },

@@ -229,7 +229,7 @@ impl Run<'_> {
         let database = open(&self.queue, Access::Pass(most_wait), self.clock)?;
         let table = database.table();
         table.require_success()?;
-        table.require_sound_counters()?;
+        table.require_valid_columns()?;
         require_handler(self.settings.handler.as_ref(), &self.queue, table)?;
         Ok(database)
     }

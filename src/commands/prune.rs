@@ -180,7 +180,7 @@ impl FinishedRecords {
         let database = open(&self.queue, access, clock);
         let database = database.with_context(|| format!("{status} records cannot be pruned"))?;
         let table = database.table();
-        table.require_sound_counters()?;
+        table.require_valid_columns()?;
         if table.statuses.value(self.status).is_none() && self.statuses.len() == 1 {
             let table = &table.name;
             bail!(

@@ -92,7 +92,7 @@ fn write_metrics(path: &Path, mode: u32, looked: &[Looked], now: Instant) -> Res
     update_metrics(path, mode, |metrics| {
         for Looked { queue, status: (_, report) } in looked {
             let Some(queue) = queue else { continue };
-            let labels = Labels::of_table(&queue.db.shown(), &queue.name, queue.table_name());
+            let labels = Labels::of_table(&queue.db.name(), &queue.name, queue.table_name());
             metrics.of_table(&labels, now, report.as_ref().ok());
         }
     })

@@ -429,7 +429,7 @@ fn a_wrong_mapping_touches_no_row() {
             format!("{good}last_failure = 'at'"),
             "column at cannot be the last failure as well: it is the insertion date",
         ),
-        (format!("{good}max_attempts = 3"), "goes by FAILURES, and table t has no such column"),
+        (format!("{good}max_attempts = 3"), "needs FAILURES, and table t has no such column"),
         (
             format!("{good}failures = 'tries'\nmax_attempts = 3"),
             "a limit of attempts needs to know how table t marks an archived record: ",

@@ -41,7 +41,7 @@ impl Unread {
         })
     }
 
-    pub fn shown(&self) -> impl Iterator<Item = String> {
+    pub fn messages(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
     }
 }
@@ -114,7 +114,7 @@ impl Undated {
     }
 
     /// `4 with 'soon', 7 with NULL, ...`
-    pub fn shown(&self) -> String {
+    pub fn examples(&self) -> String {
         let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
         format!("{}{more}", self.named.join(", "))
     }

@@ -95,7 +95,7 @@ impl Location {
     }
 
     /// Its name in figures: as it was typed, so that it stays the same when the database is gone.
-    pub fn shown(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::File(path) => {
                 let absolute = std::path::absolute(path).ok();

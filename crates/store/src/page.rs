@@ -77,7 +77,7 @@ impl<'a> PageBuilder<'a> {
             self.page.unusable += rows;
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
-            let (left_out, which) = (not_tried(undated.rows), undated.shown());
+            let (left_out, which) = (not_tried(undated.rows), undated.examples());
             warn(Level::Warn, format!("{left_out} {column} cannot be read as a date: {which}"));
         }
         self.page

@@ -159,7 +159,7 @@ impl QueueCheck<'_> {
     fn check_mapping(&mut self, table: &Table) {
         let findings = &mut self.findings;
         findings.wrong("on_success", table.require_success());
-        for key in table.ends_that_change_nothing() {
+        for key in table.ineffective_ends() {
             findings.error(key, "it sets no column that `where` reads: the row stays pending");
         }
         if let Some(schedule) = &self.schedule
@@ -189,7 +189,7 @@ impl QueueCheck<'_> {
             format!("{role} = {} {}", column.name, column.declared).trim_end().to_string()
         });
         findings.ok("columns", columns.collect::<Vec<_>>().join(", "));
-        findings.extend(Level::Error, "table", found.unread.shown());
+        findings.extend(Level::Error, "table", found.unread.messages());
         findings.extend(Level::Warning, "table", &found.hidden);
         findings.extend(Level::Error, "columns", &table.complaints);
         check_statuses(findings, table, found);
@@ -216,7 +216,7 @@ impl QueueCheck<'_> {
         for (command, required) in [
             ("retry", table.require_renewal(&self.resolved.choice())),
             ("archive", table.require_archived("`archive`")),
-            ("restore", table.require_told_archived()),
+            ("restore", table.require_archived_condition()),
             ("pause", pause),
         ] {
             let why = required.err().map(|error| chain(&error));
@@ -436,7 +436,7 @@ fn check_dates(findings: &mut Findings, column: &str, found: &PendingRows, now: 
     ] {
         if undated.rows > 0 {
             let records = counted(undated.rows, "pending record");
-            findings.error("dates", format!("{records} {what}: {}", undated.shown()));
+            findings.error("dates", format!("{records} {what}: {}", undated.examples()));
         }
     }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {

@@ -179,7 +179,7 @@ impl PgEngine {
             Param::text(table.deletes_finished.to_string()),
         ];
         let found = self.session.query(ROW_CONSTRAINTS, &params)?;
-        let is_of_one_row = self.session.has_row_security || table.has_generated_or_growing();
+        let is_of_one_row = self.session.has_row_security || table.has_row_dependent_values();
         Ok(match found.first().map(|row| row.get(0)) {
             Some(true) => RowConstraints::AcrossRows,
             None if !is_of_one_row => RowConstraints::None,

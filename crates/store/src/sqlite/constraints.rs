@@ -50,7 +50,7 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<
 
 pub fn row_constraints(connection: &Connection, table: &Table) -> Result<RowConstraints> {
     let by_indexes = index_constraints(connection, table)?;
-    let is_of_one_row = table.has_generated_or_growing()
+    let is_of_one_row = table.has_row_dependent_values()
         || !triggers(connection, table)?.is_empty()
         || is_in_foreign_key(connection, table)?
         || is_in_check(&created(connection, &table.name)?, table);

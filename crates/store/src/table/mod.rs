@@ -1,4 +1,4 @@
-//! The user's table in any database: its columns as the mapping names them, and requirements of it.
+//! The user's table in any database: its mapped columns, and the requirements of commands.
 
 mod column;
 mod lookup;
@@ -21,48 +21,50 @@ use crate::clock::Clock;
 use crate::date::Dates;
 use crate::mapping::Assigned;
 
-/// A table that has what the mapping says ([`Table::find`]). Names are spelt as it spells them.
+/// A table with its mapped columns ([`Table::find`]). Names are spelled as in the database.
 pub struct Table {
-    /// As messages have it.
+    /// Its name in messages.
     pub name: String,
-    /// As SQL has it.
+    /// Its quoted name in SQL.
     pub sql: String,
     pub dialect: &'static dyn Dialect,
     pub columns: Vec<Column>,
     pub id: Vec<Column>,
     pub statuses: Statuses,
     pub inserted: Column,
-    /// Whether that is always NULL.
+    /// Records have no insertion date: `inserted` is always NULL.
     pub is_undated: bool,
+    /// Formats of the insertion date.
     pub dates: Dates,
-    /// How the last failure is read.
+    /// Formats of the last failure.
     pub failure_dates: Dates,
-    /// How the other dates are read.
+    /// Formats of the other dates.
     pub other_dates: Dates,
-    /// Decides between two readings of a local time that came twice.
+    /// Decides between the two instants of a local time that a clock repeats.
     pub clock: Clock,
-    /// The column that orders the records, and its direction, if it is not the insertion date.
+    /// The column that orders the records, with its direction, unless the insertion date does.
     pub order: Option<(Column, Order)>,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
-    /// Why the columns of dates and of failures cannot be used as they are.
+    /// Errors in the columns of dates and failures, for commands that write them.
     pub complaints: Vec<String>,
     pub max_attempts: Option<Column>,
-    /// Whether `failures` counts attempts, also the one that succeeds.
+    /// `failures` also counts the attempt that succeeds.
     pub counts_attempts: bool,
-    /// When a pending record is due: written with each failure, or kept by the store.
+    /// The due date of a pending record: written with each failure, or kept by the store.
     pub due_at: Option<Column>,
+    /// The store itself keeps `due_at`, as a queue of pgmq does.
     pub keeps_schedule: bool,
-    /// What holds for the rows of the queue, and for no others.
+    /// The condition of rows of the queue.
     pub condition: Option<String>,
-    /// What holds for archived rows, where no status says so.
+    /// The condition of archived rows, if no status marks them.
     pub archived: Option<String>,
     /// The columns that these conditions and the insertion date read.
     pub condition_columns: Vec<Column>,
-    /// Where `add` puts what it is given.
+    /// The column for the payloads of `add`.
     pub payload: Option<Column>,
-    /// Whether a row is deleted that has succeeded.
+    /// A success deletes the row.
     pub deletes_finished: bool,
     pub on_success: Vec<Effect>,
     pub on_failure: Vec<Effect>,
@@ -70,64 +72,66 @@ pub struct Table {
     pub on_restore: Vec<Effect>,
 }
 
-/// The SQL of one database, as far as databases spell it differently.
+/// SQL that differs between databases.
 pub trait Dialect: Sync {
     fn literal(&self, value: &Value) -> String;
 
     fn cell(&self, column: &Column) -> String;
 
-    /// The same, compared byte by byte whatever its collation.
+    /// [`cell`](Self::cell), compared byte by byte whatever its collation.
     fn exact(&self, column: &Column) -> String {
         self.cell(column)
     }
 
-    /// The same at a place among others, under a name that no order takes for the column.
-    fn selected(&self, column: &Column, _place: usize) -> String {
+    /// [`cell`](Self::cell) at an index of a SELECT, with an alias that ORDER BY cannot confuse with the column.
+    fn selected(&self, column: &Column, _index: usize) -> String {
         self.cell(column)
     }
 
-    /// The beginning of a column of text, of so many characters.
+    /// The first characters of a column of text.
     fn prefix(&self, column: &Column, chars: usize) -> String;
 
-    /// The cell of a column of any type, of whose text no more is read than so many characters.
+    /// [`cell`](Self::cell), truncated if it is text.
     fn truncated(&self, column: &Column, chars: usize) -> String;
 
-    /// The parameter with this number, from 1, as a value of a column.
+    /// The parameter with this number, from 1, converted to the type of a column.
     fn bind(&self, number: usize, column: &Column) -> String;
 
-    /// A literal as a value of a column.
+    /// A literal, converted to the type of a column.
     fn typed(&self, literal: &str, column: &Column) -> String;
 
-    /// Conditions of rows that can be in the window, one for each statement that an index serves in this order.
+    /// Conditions of rows that can be in the window. Each makes a statement that an index serves in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
-    /// Condition of rows whose phase can be in a range; `None` where the program finds them faster.
+    /// Condition of rows whose phase can be in a range; `None` if the program finds them faster.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String>;
 
-    /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
+    /// Conditions of rows that may lack a readable insertion date and do not sort into the window.
     fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
 
-    /// The insertion date as an instant; `None` where the database cannot tell it.
+    /// The insertion date as an instant; `None` if the database cannot convert it.
     fn inserted_at(&self, table: &Table) -> Option<String>;
 
-    /// An instant to compare that with.
+    /// An instant to compare with [`inserted_at`](Self::inserted_at).
     fn instant(&self, at: Instant) -> String;
 
-    /// Whether NULL comes last in the order of insertion.
+    /// NULL comes last in this order.
     fn is_null_last(&self, order: Order) -> bool;
 
-    /// Whether a partial index serves only what repeats its condition word by word.
+    /// A partial index serves only queries that repeat its condition verbatim.
     fn needs_verbatim_condition(&self) -> bool;
 }
 
+/// An assignment to a column of the table.
 pub struct Effect {
     pub column: Column,
     pub to: Assigned,
 }
 
 impl Table {
-    /// What its store can do. To snooze it needs a date to wait from, unless it keeps the schedule.
+    /// Capabilities of its store.
     pub fn capabilities(&self) -> Capabilities {
+        // A snooze needs a column for the date from which it lasts, or a due column.
         let has_counter = self.failures.is_some();
         Capabilities {
             keeps_schedule: self.keeps_schedule,
@@ -140,15 +144,15 @@ impl Table {
         }
     }
 
-    /// What tells the series of attempts of a record apart; `None` where no error is kept.
+    /// The column that identifies a series of attempts of a record; `None` if the table keeps no error.
     pub fn series_source(&self) -> Option<SeriesSource> {
-        // A queue notes an error only where it puts a message away.
+        // A queue of pgmq notes an error only when it archives a message.
         self.last_error.as_ref().filter(|_| !self.keeps_schedule)?;
-        // The server cuts what is written to a day, and some floating-point numbers are short.
+        // A date has no time, and a floating-point number may have too few digits.
         let is_exact = |Column { column_type, declared, spelling, .. }: &Column| {
-            let is_cut = *column_type == ColumnType::Real
+            let is_rounded = *column_type == ColumnType::Real
                 || *column_type == ColumnType::LocalTime && declared == "date";
-            !is_cut
+            !is_rounded
                 && spelling.is_unique(&self.failure_dates.zone)
                 && spelling.reads_back(&self.failure_dates)
         };
@@ -156,12 +160,12 @@ impl Table {
         Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })
     }
 
-    /// The column that says when a record is due, written with each failure.
+    /// The column of due dates, if each failure writes it.
     pub fn due_column(&self) -> Option<&Column> {
         self.due_at.as_ref().filter(|_| !self.keeps_schedule)
     }
 
-    /// The columns that go back to what they held before an attempt that did not count.
+    /// The columns that an attempt which does not count leaves as they were before.
     pub fn counter_columns(&self) -> impl Iterator<Item = &Column> {
         let counters = [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten();
         counters.chain(self.due_column())
@@ -171,21 +175,22 @@ impl Table {
         Some(&self.inserted).filter(|column| column.is_expression)
     }
 
-    /// The columns that are read or written, each with the key that names it and what it is.
+    /// The columns that passes read or write, each with its key and its description.
     pub fn roles(&self) -> impl Iterator<Item = (&'static str, &'static str, &Column)> {
         let optional = [
             ("status", "the status", &self.statuses.column),
             ("failures", "the count of failures", &self.failures),
             ("last_failure", "the last failure", &self.last_failure),
             ("last_error", "the last error", &self.last_error),
-            ("max_attempts", "the most attempts", &self.max_attempts),
+            ("max_attempts", "the maximum number of attempts", &self.max_attempts),
         ];
-        let optional =
-            optional.into_iter().filter_map(|(key, is, it)| Some((key, is, it.as_ref()?)));
+        let optional = optional
+            .into_iter()
+            .filter_map(|(key, role, column)| Some((key, role, column.as_ref()?)));
         let ids = self.id.iter().map(|column| ("id", "the record's id", column));
         let inserted = Some(&self.inserted).filter(|_| !self.is_undated);
-        let inserted = inserted.map(|it| ("date_inserted", "the insertion date", it));
-        let due = self.due_column().map(|it| ("on_failure", "the next attempt", it));
+        let inserted = inserted.map(|column| ("date_inserted", "the insertion date", column));
+        let due = self.due_column().map(|column| ("on_failure", "the next attempt", column));
         ids.chain(inserted).chain(optional).chain(due)
     }
 
@@ -205,44 +210,45 @@ impl Table {
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
-    /// A status as it is written, `STATUS = 'ERROR'`.
-    pub fn shown(&self, status: Status) -> String {
+    /// A status as its assignment, `STATUS = 'ERROR'`.
+    pub fn display_status(&self, status: Status) -> String {
         match (&self.statuses.column, self.statuses.value(status)) {
             (Some(column), Some(value)) => format!("{} = {}", column.name, value.literal()),
             _ => status.name().into(),
         }
     }
 
-    /// Whether conditions have a say in whether a record is pending, not only its status.
+    /// True if not only the status, but also a condition decides whether a record is pending.
     pub fn ends_by_condition(&self) -> bool {
         self.statuses.column.is_none() || self.archived.is_some()
     }
 
-    /// Whether a value depends on the row, so that the table may refuse it for one row only.
-    pub fn has_generated_or_growing(&self) -> bool {
+    /// True if written values depend on the row, so that the table may refuse only one row.
+    pub fn has_row_dependent_values(&self) -> bool {
         let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
         effects.into_iter().any(|effect| matches!(effect.to, Assigned::Add(_)))
             || self.columns.iter().any(|column| column.is_generated)
     }
 
-    /// Whether the condition reads columns that a success does not write: one record may stay pending.
+    /// True if the condition reads columns that a success does not write, so that a single record may stay pending.
     pub fn ends_depend_on_row(&self) -> bool {
         let written = self.on_success.iter().map(|effect| &effect.column);
         let written: Vec<_> = written.chain(&self.statuses.column).collect();
-        let is_written = |column: &Column| written.iter().any(|it| it.name == column.name);
+        let is_written = |column: &Column| written.iter().any(|other| other.name == column.name);
         self.ends_by_condition() && !self.condition_columns.iter().all(is_written)
     }
 
-    /// The keys of ends that leave the condition true, as far as the columns show that.
-    pub fn ends_that_change_nothing(&self) -> Vec<&'static str> {
+    /// The keys of ends that write no column of the condition, so that it stays true.
+    pub fn ineffective_ends(&self) -> Vec<&'static str> {
         let is_read = |Effect { column, .. }: &Effect| {
-            self.condition_columns.iter().any(|it| it.name == column.name)
+            self.condition_columns.iter().any(|read| read.name == column.name)
         };
         let is_end = |key: &str| ["on_success", "on_archive"].contains(&key);
         let ends = self.effects().into_iter().filter(|(key, _)| is_end(key));
         let ends = ends.filter(|_| self.statuses.column.is_none());
-        let in_vain = ends.filter(|(_, it)| !it.is_empty() && !it.iter().any(is_read));
-        in_vain.map(|(key, _)| key).collect()
+        ends.filter(|(_, effects)| !effects.is_empty() && !effects.iter().any(is_read))
+            .map(|(key, _)| key)
+            .collect()
     }
 
     pub fn can_be(&self, status: Status) -> bool {
@@ -256,10 +262,10 @@ impl Table {
     }
 }
 
-/// Requirements of a command, and the messages where the table falls short.
+/// Requirements of commands, with errors for tables that do not meet them.
 impl Table {
-    /// Fails if the table does not count failures, or not when the last one was, if that counts.
-    pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
+    /// Fails if the table does not count failures, or has no last failure if `needs_last_failure` is set.
+    pub fn require_counter(&self, required_by: &str, needs_last_failure: bool) -> Result<()> {
         let (mut names, mut added) = (Vec::new(), Vec::new());
         let mut lacks = |name, definition| {
             names.push(name);
@@ -268,16 +274,15 @@ impl Table {
         if self.failures.is_none() {
             lacks("FAILURES", "INTEGER NOT NULL DEFAULT 0");
         }
-        if with_last_failure && self.last_failure.is_none() && self.due_at.is_none() {
-            // It holds what the insertion date does.
+        if needs_last_failure && self.last_failure.is_none() && self.due_at.is_none() {
+            // The type of the insertion date suits.
             let declared = self.inserted.declared.as_str();
             lacks("LAST_FAILURE", if declared.is_empty() { "TEXT" } else { declared });
         }
         ensure!(
             names.is_empty(),
-            "{wanted_by} goes by {}, and table {} has no such column; name one that it has (failures \
-             or last_failure in backlog.toml, or --set failures=COLUMN, --set last_failure=COLUMN) or \
-             add them with: {}",
+            "{required_by} needs {}, and table {} has no such column; name existing columns (failures or last_failure in \
+             backlog.toml, or --set failures=COLUMN, --set last_failure=COLUMN) or add some with: {}",
             names.join(" and "),
             self.name,
             added.join(" ")
@@ -285,31 +290,31 @@ impl Table {
         Ok(())
     }
 
-    pub fn require_sound_counters(&self) -> Result<()> {
+    pub fn require_valid_columns(&self) -> Result<()> {
         self.complaints.first().map_or(Ok(()), |complaint| bail!("{complaint}"))
     }
 
     pub fn require_success(&self) -> Result<()> {
         ensure!(
             self.can_be(Status::Success),
-            "table {} has no status column: say in backlog.toml what makes a row finished, such as \
-             on_success = {{ processed_at = \"{{now}}\" }}",
+            "table {} has no status column: set in backlog.toml what finishes a row, for example on_success = \
+             {{ processed_at = \"{{now}}\" }}",
             self.name
         );
         Ok(())
     }
 
-    pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
+    pub fn require_archived(&self, required_by: &str) -> Result<()> {
         ensure!(
             self.can_be(Status::Archived),
-            "{wanted_by} needs to know how table {} marks an archived record: name the value of the \
+            "{required_by} needs to know how table {} marks an archived record: name the value of the \
              status (status.archived) or the columns to set (on_archive)",
             self.name
         );
         Ok(())
     }
 
-    /// `choice` are the options that choose the table.
+    /// `choice` are the options that select the table.
     pub fn require_renewal(&self, choice: &str) -> Result<()> {
         ensure!(
             self.statuses.distinguish_failed()
@@ -323,7 +328,7 @@ impl Table {
         Ok(())
     }
 
-    pub fn require_told_archived(&self) -> Result<()> {
+    pub fn require_archived_condition(&self) -> Result<()> {
         ensure!(
             self.statuses.value(Status::Archived).is_some() || self.archived.is_some(),
             "`restore` cannot tell the archived records of table {} from others: name the value of the \
@@ -333,21 +338,21 @@ impl Table {
         Ok(())
     }
 
-    /// The insertion date of records that are added at this instant.
+    /// The insertion date of a record that is added now.
     pub fn date_inserted(&self, now: Instant) -> Value {
         self.inserted.spelling.write(now, &self.dates.zone)
     }
 
-    /// The column that new records' payloads go to, if records can be added at all.
+    /// The column for the payloads of new records. Fails if the table cannot take any.
     pub fn require_payload(&self) -> Result<&Column> {
         let table = &self.name;
         if self.inserted.is_expression {
             bail!("the insertion date of table {table} is an expression; insert rows yourself");
         }
-        if let Some(Column { name, .. }) = self.id.iter().find(|it| !it.has_default) {
+        if let Some(Column { name, .. }) = self.id.iter().find(|column| !column.has_default) {
             ensure!(
                 self.payload.is_none(),
-                "the database gives no {name} to new rows of table {table}; insert them yourself"
+                "the database sets no {name} in new rows of table {table}; insert rows yourself"
             );
         }
         self.payload.as_ref().with_context(|| {

@@ -182,7 +182,7 @@ impl<E: Engine> TableStore<E> {
     fn refusal(&self, record: &Record, settlement: &Settlement, why: &str) -> String {
         let SqlDatabase { engine, table, .. } = &self.database;
         let (place, name) = (engine.label(), &table.name);
-        let status = table.shown(settlement.status(record.status));
+        let status = table.display_status(settlement.status(record.status));
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 

@@ -150,7 +150,7 @@ fn what_else_is_wrong_is_said_at_once() {
     assert_eq!(findings(&env, "ids", ""), [none, twice]);
     assert_eq!(findings(&env, "trigger", ""), ["warning audit runs with what is written"]);
     let schedule = findings(&env, "schedule", "--fibonacci");
-    assert!(schedule[0].starts_with("error --fibonacci goes by FAILURES"), "{schedule:?}");
+    assert!(schedule[0].starts_with("error --fibonacci needs FAILURES"), "{schedule:?}");
     env.script("bin/only-here", "");
     for (handler, says) in [
         ("/bin/no-such", "error there is no /bin/no-such"),

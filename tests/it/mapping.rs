@@ -364,7 +364,7 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     assert!(ran.success().stdout.contains("\nc           ERROR"));
     // Nothing is ever deleted that was not said to be.
     env.run("process --table jobs --where 1 --set date_inserted.column=at --ndays 1 -- true")
-        .fails(1, &["say in backlog.toml what makes a row finished"]);
+        .fails(1, &["set in backlog.toml what finishes a row"]);
 }
 
 #[test]

@@ -319,5 +319,5 @@ fn a_wrong_policy_is_told_what_is_legal() {
     let minimal = TestEnv::minimal();
     minimal
         .run("process --policy even -- true")
-        .fails(1, &["--policy even goes by FAILURES and LAST_FAILURE", "ALTER TABLE"]);
+        .fails(1, &["--policy even needs FAILURES and LAST_FAILURE", "ALTER TABLE"]);
 }

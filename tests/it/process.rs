@@ -122,7 +122,7 @@ fn an_attempt_limit_needs_a_column_to_count_in() {
     let env = TestEnv::minimal();
     for args in ["--ndays 1 --max-attempts 3", "--fibonacci"] {
         let add = "ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0;";
-        env.run(&format!("process {args} -- true")).fails(1, &["goes by ", "FAILURES", add]);
+        env.run(&format!("process {args} -- true")).fails(1, &["needs ", "FAILURES", add]);
     }
     // The advice works.
     env.sql("ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0; ALTER TABLE \"BACKLOG\" ADD COLUMN LAST_FAILURE TEXT;");

@@ -17,30 +17,31 @@ use crate::cli::PruneArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
-/// Rows of the first transaction, and of the largest: as many as `QUICK` allows, so that no writer waits for long.
+/// Rows of the first transaction and of the largest. `QUICK` limits the rest, so that other writers wait only briefly.
 const FIRST_BATCH: usize = 50;
 const LARGEST_BATCH: usize = 1_000;
 const QUICK: Duration = Duration::from_millis(200);
-/// Number of ids that a search returns. The next search continues after the last of them.
+/// Number of ids that one search returns.
 const PAGE: usize = 100_000;
+/// Time limit of `after_pass`.
 const AFTER_PASS: Duration = Duration::from_secs(10);
 
 /// The records of one status that were finished before an instant, as a queue of their own.
 pub struct FinishedRecords {
     pub queue: Queue,
     status: Status,
-    /// The statuses that their rows may have.
+    /// The statuses that the rows may have.
     statuses: Vec<Status>,
     before: Instant,
 }
 
 #[derive(Default)]
-struct Deleted {
-    rows: u64,
-    /// Number of rows that could not be deleted, and the reason for the first.
+struct PruneTally {
+    deleted: u64,
+    /// Number of rows that could not be deleted, and the first of them with the reason.
     refused: u64,
-    first: Option<String>,
-    /// Whether the time was over before all were deleted.
+    first_refused: Option<String>,
+    /// True if the time was over before all rows were deleted.
     is_cut: bool,
 }
 
@@ -53,25 +54,23 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
         }
         (None, ages) => ages.clone(),
     };
-    let is_wanted = |status: &Status| args.status.is_empty() || args.status.contains(status);
-    let ages = ages.into_iter().filter(|(status, _)| is_wanted(status));
-    let now = console.clock.now();
-    let typed = &resolved.typed.layer.conditions;
-    let database = open(&queue, Access::ReadOnly, console.clock)?;
-    let table = database.table();
-    let all =
-        ages.map(|(status, age)| FinishedRecords::new(&queue, table, status, age, typed, now));
-    let all: Vec<_> = all.collect::<Result<_>>()?;
-    // Both are looked at before the first row is deleted.
+    let (clock, typed) = (console.clock, &resolved.typed.layer.conditions);
+    let database = open(&queue, Access::ReadOnly, clock)?;
+    let (table, now) = (database.table(), clock.now());
+    let is_chosen = |status: &Status| args.status.is_empty() || args.status.contains(status);
+    let mut all = Vec::new();
+    for (status, age) in ages.into_iter().filter(|(status, _)| is_chosen(status)) {
+        all.push(FinishedRecords::new(&queue, table, status, age, typed, now)?);
+    }
+    // Both statuses are checked before the first row is deleted.
     for finished in &all {
-        finished.open(Access::ReadOnly, console.clock)?;
+        finished.open(Access::ReadOnly, clock)?;
     }
     let asks = !args.yes && console.terminal.is_terminal;
-    let found = if args.dry_run || asks {
-        all.iter().map(|it| it.count(console.clock)).sum::<Result<u64>>()?
-    } else {
-        0
-    };
+    let mut found = 0;
+    for finished in all.iter().filter(|_| args.dry_run || asks) {
+        found += finished.count(clock)?;
+    }
     if args.dry_run {
         return confirm(console.out, &format!("would delete {}", counted(found, "record")));
     }
@@ -79,19 +78,19 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     if many > MANY && asks && !confirmed("delete", many, console)? {
         return confirm(console.out, "nothing was deleted");
     }
-    let end = args.max_runtime.and_then(|limit| console.clock.monotonic().checked_add(limit));
+    let end = args.max_runtime.and_then(|limit| clock.monotonic().checked_add(limit));
     let mut exit = Exit::Done;
     for finished in &all {
-        let deleted = finished.delete(console.clock, end, false)?;
-        writeln!(console.out, "deleted {}", records(deleted.rows, finished.status))?;
-        if let Some(why) = deleted.refusals() {
+        let tally = finished.delete(clock, end, false)?;
+        writeln!(console.out, "deleted {}", records(tally.deleted, finished.status))?;
+        if let Some(why) = tally.refusals() {
             console.terminal.say(&why);
             exit = Exit::Failed;
         }
-        if let Some(undated) = finished.undated(console.clock)? {
+        if let Some(undated) = finished.undated(clock)? {
             console.terminal.say(&undated);
         }
-        if deleted.is_cut {
+        if tally.is_cut {
             console.terminal.say("stopped after --max-runtime; the next run continues");
             break;
         }
@@ -99,7 +98,7 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     Ok(exit)
 }
 
-/// Deletes what `prune_after` says, once an hour. The line is free, so the next pass does not wait for this.
+/// Deletes the records above the age of `prune_after`, once an hour. The line is free, so the next pass does not wait.
 pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     if queue.prune_after.is_empty() {
         return;
@@ -120,9 +119,9 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
             finished.delete(clock, end, true)
         };
         let why = match delete() {
-            Ok(deleted) => {
-                log::info!("deleted {}", records(deleted.rows, *status));
-                deleted.refusals()
+            Ok(tally) => {
+                log::info!("deleted {}", records(tally.deleted, *status));
+                tally.refusals()
             }
             Err(error) => Some(chain(&error)),
         };
@@ -132,20 +131,20 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     }
 }
 
-impl Deleted {
+impl PruneTally {
     fn refusals(&self) -> Option<String> {
-        let (records, first) = (counted(self.refused, "record"), self.first.as_ref()?);
+        let (records, first) = (counted(self.refused, "record"), self.first_refused.as_ref()?);
         Some(format!("{records} could not be deleted, such as {first}"))
     }
 
     fn refuse(&mut self, id: &Id, why: &str) {
         self.refused += 1;
-        self.first.get_or_insert_with(|| format!("{id}: {why}"));
+        self.first_refused.get_or_insert_with(|| format!("{id}: {why}"));
     }
 }
 
 impl FinishedRecords {
-    /// The records with this status and above this age in seconds, that also meet the conditions.
+    /// The records with this status and above this age in seconds that also meet the conditions.
     pub fn new(
         queue: &Queue,
         table: &Table,
@@ -164,7 +163,7 @@ impl FinishedRecords {
         let mut mapping = mapping.ok_or_else(|| usage(no_date(status)))?;
         mapping.conditions.extend(conditions.iter().cloned());
         let by_condition = status == Status::Archived && queue.mapping.archived.is_some();
-        // Rows that a condition archives may have any status of a record that has not succeeded.
+        // A row that a condition archives may have any status except SUCCESS.
         let statuses = if by_condition {
             vec![Status::New, Status::Error, Status::Archived]
         } else {
@@ -190,7 +189,7 @@ impl FinishedRecords {
         Ok(database)
     }
 
-    /// All of them, those first that were finished first.
+    /// The search for all of them, in the order of their ends.
     pub fn query(&self) -> Query {
         Query {
             window: Window::Inserted { from: Instant(i64::MIN), until: Some(self.before) },
@@ -209,11 +208,12 @@ impl FinishedRecords {
         })
     }
 
-    /// The number of records that have no date, which are never pruned.
+    /// The warning about records without a date, which are never pruned.
     fn undated(&self, clock: Clock) -> Result<Option<String>> {
         let mut database = self.open(Access::ReadOnly, clock)?;
         let counts = database.census(&[], clock.now())?.into_iter();
-        let undated = counts.filter(|it| it.band.is_none() && self.statuses.contains(&it.status));
+        let undated =
+            counts.filter(|count| count.band.is_none() && self.statuses.contains(&count.status));
         let rows: u64 = undated.map(|count| count.rows).sum();
         let (records, column) = (records(rows, self.status), &database.table().inserted.name);
         Ok((rows > 0).then(|| format!("no date in {column}, and never pruned: {records}")))
@@ -231,60 +231,69 @@ impl FinishedRecords {
     }
 
     /// Deletes them in batches, until none is left or the time is over.
-    fn delete(&self, clock: Clock, end: Option<Monotonic>, heeds_pause: bool) -> Result<Deleted> {
+    fn delete(
+        &self,
+        clock: Clock,
+        end: Option<Monotonic>,
+        obeys_pause: bool,
+    ) -> Result<PruneTally> {
         let database = self.open(Access::ReadWrite, clock)?;
         let state = state_dir(&self.queue, &*database)?;
         // A person may prune during a pause.
-        let is_paused = || state.pause(&self.queue.name, &database.table().name, clock.now());
-        if heeds_pause && is_paused().is_some() {
-            return Ok(Deleted::default());
+        let pause = || state.pause(&self.queue.name, &database.table().name, clock.now());
+        if obeys_pause && pause().is_some() {
+            return Ok(PruneTally::default());
         }
         let left = end.map(|end| end.saturating_duration_since(clock.monotonic()));
         let stop = Stop::new(clock, Duration::ZERO, left).context("could not make an eventfd")?;
         let mut store = Stoppable::open(database, &state, stop.clone())?;
-        let (mut query, mut deleted, mut most) = (self.query(), Deleted::default(), FIRST_BATCH);
+        let (mut query, mut tally, mut most) = (self.query(), PruneTally::default(), FIRST_BATCH);
         loop {
             let page = self.page(&query, &mut store);
-            if stop.is_past_deadline() {
-                deleted.is_cut = true;
-                return Ok(deleted);
+            tally.is_cut = stop.is_past_deadline();
+            if tally.is_cut {
+                return Ok(tally);
             }
             let page = page?;
             let mut ids = &page.ids[..];
             while !ids.is_empty() {
-                let (batch, rest) =
-                    ids.split_at(most.min(store.limits().most_claims).min(ids.len()));
+                let batch;
+                (batch, ids) = ids.split_at(most.min(store.limits().most_claims).min(ids.len()));
                 let began = clock.monotonic();
-                let done = self.delete_batch(&mut store, batch, &mut deleted);
-                if stop.is_past_deadline() {
-                    deleted.is_cut = true;
-                    return Ok(deleted);
+                let deleted = self.delete_batch(&mut store, batch, &mut tally);
+                tally.is_cut = stop.is_past_deadline();
+                if tally.is_cut {
+                    return Ok(tally);
                 }
-                done?;
+                deleted?;
                 let is_quick = clock.monotonic().saturating_duration_since(began) < QUICK;
                 most = if is_quick { (2 * most).min(LARGEST_BATCH) } else { (most / 2).max(1) };
-                ids = rest;
             }
-            let Some(last) = page.next else { return Ok(deleted) };
+            let Some(last) = page.next else { return Ok(tally) };
             query.after = Some(last);
         }
     }
 
-    /// One transaction. A record that `restore` or another pass has claimed is left out.
-    fn delete_batch(&self, store: &mut dyn Store, ids: &[Id], deleted: &mut Deleted) -> Result<()> {
+    /// Deletes in one transaction. Leaves out records that `restore` or a pass has claimed.
+    fn delete_batch(
+        &self,
+        store: &mut dyn Store,
+        ids: &[Id],
+        tally: &mut PruneTally,
+    ) -> Result<()> {
         let mut records = Vec::new();
         for (id, claim) in store.claim(ClaimRequest::Named(ids))? {
             match claim {
                 Claim::Held(record) if self.is_finished(&record) => records.push(record),
                 Claim::Held(_) => store.release(&id),
                 Claim::Busy | Claim::Gone | Claim::NotAsked => {}
-                Claim::Ambiguous => deleted.refuse(&id, AMBIGUOUS),
-                Claim::Unreadable(why) => deleted.refuse(&id, &why),
+                Claim::Ambiguous => tally.refuse(&id, AMBIGUOUS),
+                Claim::Unreadable(why) => tally.refuse(&id, &why),
             }
         }
         let (transition, counter) = (Transition::Succeeded, Counter::Untouched);
         let success = Settlement { transition, counter, at: self.before, not_before: None };
-        // By this mapping a success deletes its row.
+        // In this mapping a success deletes its row.
         let writes = records.iter().map(|record| RowWrite::new(record, None, success.clone()));
         let written = store.round(&writes.collect::<Vec<_>>(), &[]);
         for record in &records {
@@ -293,10 +302,10 @@ impl FinishedRecords {
         for (record, result) in records.iter().zip(written?) {
             match result {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
-                    deleted.rows += 1;
+                    tally.deleted += 1;
                 }
                 WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => {}
-                WriteResult::Refused(Refusal { why, .. }) => deleted.refuse(&record.id, &why),
+                WriteResult::Refused(Refusal { why, .. }) => tally.refuse(&record.id, &why),
             }
         }
         store.flush(Until::Idle)

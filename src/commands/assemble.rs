@@ -17,8 +17,8 @@ use super::{line_name, open, or_warn, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    CommandEnv, Exec, Handler, HandlerContext, Stream, cannot_run, jobs_within_limits,
-    one_word_hint, placeholders,
+    CommandEnv, Exec, Handler, HandlerContext, Stream, jobs_within_limits, one_word_hint,
+    placeholders, preflight_error,
 };
 #[cfg(feature = "webhook")]
 use crate::handlers::{Post, Proxy};
@@ -213,7 +213,7 @@ pub fn require_handler(
     let Some(handler) = handler else { return Ok(()) };
     check_placeholders(handler, queue, table)?;
     // Otherwise the error would come after the first record is archived.
-    if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
+    if let Some(why) = queue.on_archive.as_deref().and_then(preflight_error) {
         bail!("--on-archive: {why}");
     }
     if handler.gives_up() {

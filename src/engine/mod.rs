@@ -27,7 +27,7 @@ use backlog_schedule::{Cursor, Id, Instant, Order, Record};
 use backlog_store::system_error::reason;
 use backlog_store::{Begun, Clock, Stop, Store};
 
-use crate::handlers::{Handler, LOST_KILL_DELAY, Script};
+use crate::handlers::{FixedOutcome, Handler, LOST_KILL_DELAY};
 use cursor::PassCursor;
 use dispatcher::{Dispatcher, Step};
 use shared_dispatcher::SharedDispatcher;
@@ -149,7 +149,7 @@ pub struct Handlers {
 
 impl Handlers {
     pub fn scripted(succeeds: bool, stop: &Arc<Stop>) -> Self {
-        Self { handler: Arc::new(Script { succeeds }), stop: stop.clone(), on_archive: None }
+        Self { handler: Arc::new(FixedOutcome { succeeds }), stop: stop.clone(), on_archive: None }
     }
 }
 
@@ -191,7 +191,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     let constraints = begun.row_constraints;
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers, constraints);
-    let by_main = handler.is_busy().then(|| wake.clone());
+    let by_main = handler.has_busy_threads().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
     let mut main = MainThread { shared: &shared, turns, wake: &wake, has_stopped: false };
     main.run_to_the_end();
@@ -212,7 +212,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 
 /// Ends the handlers of records whose claims are lost, in a thread, because the store is locked meanwhile.
 fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
-    let end = move || losses.iter().for_each(|ids| handler.end(&ids, LOST_KILL_DELAY));
+    let end = move || losses.iter().for_each(|ids| handler.interrupt(&ids, LOST_KILL_DELAY));
     if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {
         log::warn!("handlers whose claims are lost will not be ended: {}", reason(&error));
     }

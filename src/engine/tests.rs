@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use test_support::mixed_ages;
 
 use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
-use crate::handlers::{Handler, Script, Workers};
+use crate::handlers::{FixedOutcome, Handler, Workers};
 use crate::simulation::{self, Scenario};
 
 const MIDNIGHT: i64 = 1_795_219_200;
@@ -114,7 +114,7 @@ impl Table {
 
     /// One pass of a line.
     fn pass(&self, line: &mut Line, now: i64, log: &Arc<Mutex<Vec<(Id, i64)>>>) {
-        self.pass_with(line, now, log, Arc::new(Script { succeeds: false }));
+        self.pass_with(line, now, log, Arc::new(FixedOutcome { succeeds: false }));
     }
 
     fn pass_with(

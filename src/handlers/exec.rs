@@ -16,24 +16,24 @@ use backlog_store::{Stage, Stop};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::command::HandlerCommand;
 use super::process::{
-    EXIT_TIMEOUT, EXIT_UNABLE, Process, could_not_run, display_name, program, read, sealed_input,
-    termination_signal, why_not_runnable,
+    EXIT_TIMEOUT, EXIT_UNABLE, Process, display_name, exec_hint, program, read, sealed_input,
+    spawn_error_message, termination_signal,
 };
+use super::spawn::HandlerCommand;
 use super::tail::Tail;
-use super::workers::{LostClaims, read_grace};
+use super::workers::{Wakeups, read_grace};
 use super::{HandlerContext, Job, Workers, document, placeholders};
 
 /// EX_TEMPFAIL of sysexits.h.
 const EXIT_SNOOZE: i32 = 75;
 
 /// Maximum number of bytes in the variable of one column, and in the variables of all columns.
-const LONGEST_VALUE: usize = 64 * 1024;
-const MOST_VALUES: usize = 128 * 1024;
+const MAX_VARIABLE_BYTES: usize = 64 * 1024;
+const MAX_VARIABLES_BYTES: usize = 128 * 1024;
 
 /// Maximum number of retries to start a command while no other runs, and the pause between two of them.
-const MOST_ALONE: u32 = 20;
+const MAX_LONE_RETRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Exec {
@@ -51,7 +51,7 @@ enum EndReason {
     Timeout,
     Stop,
     /// The claim was lost, or `backlog stop` named the record.
-    Ended,
+    ClaimLost,
 }
 
 struct EndedCommand {
@@ -69,28 +69,28 @@ impl Exec {
         stop: Arc<Stop>,
     ) -> Result<Workers> {
         let exec = Self { argv, give_up_on, context, stop, running: Arc::default() };
-        Workers::start(exec.context.jobs, move |job, losses| exec.work(&job, losses))
+        Workers::start(exec.context.jobs, move |job, wakeups| exec.handle(&job, wakeups))
     }
 
-    fn work(&self, job: &Job, losses: &LostClaims) {
+    fn handle(&self, job: &Job, wakeups: &Wakeups) {
         let began = self.stop.clock.monotonic();
         let attempt = if self.stop.stage() > Stage::Running {
             job.ended(Outcome::Interrupted)
         } else {
-            let attempt = losses.watched(&job.record.id, |lost| self.attempt(job, lost));
+            let attempt = wakeups.watched(&job.record.id, |lost| self.attempt(job, lost));
             attempt.unwrap_or_else(|outcome| job.ended(outcome))
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
-    /// Runs the command of a job. The error is the outcome of a command that could not start.
+    /// Runs the command of a job. The error is the outcome of an attempt without an exit status.
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let payload = self.context.payload.as_deref();
         let mut body = document(&job.record, payload, None).map_err(failure)?;
         body.extend(payload.is_none().then_some(b'\n'));
         let (_running, process) = self.start(job, &body)?;
-        // Frees the memory before the command runs.
+        // Frees the memory while the command runs.
         drop(body);
         let mut ended =
             self.wait_for_end(process, lost).map_err(|error| self.spawn_failure(&error))?;
@@ -99,7 +99,8 @@ impl Exec {
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
     }
 
-    /// Starts the command for a record. If the system lacks processes or descriptors, retries while others run.
+    /// Starts the command for a record. If the system lacks processes or descriptors, retries while other commands run,
+    /// and up to [`MAX_LONE_RETRIES`] times alone.
     fn start(&self, job: &Job, body: &[u8]) -> Result<(Arc<()>, Process<EndReason>), Outcome> {
         let argv = placeholders::fill(&self.argv, &job.record).map_err(failure)?;
         let mut alone = 0;
@@ -111,10 +112,10 @@ impl Exec {
                 Err(error) => error,
             };
             drop(running);
-            if !is_shortage(&error) || alone == MOST_ALONE {
+            if !is_shortage(&error) || alone == MAX_LONE_RETRIES {
                 return Err(self.spawn_failure(&error));
             }
-            // While others of this pass run, their end frees what this one lacks.
+            // Other commands free resources when they end.
             alone += u32::from(Arc::strong_count(&self.running) == 1);
             thread::sleep(PAUSE);
             if self.stop.stage() > Stage::Running {
@@ -127,14 +128,14 @@ impl Exec {
         let record = &job.record;
         let mut command = HandlerCommand::new(argv, &self.context.environment);
         // An environment is limited, so longer values are on standard input only.
-        let mut room = MOST_VALUES;
+        let mut room = MAX_VARIABLES_BYTES;
         for ((_, name), (_, value)) in
             placeholders::variables(&record.row.columns).iter().zip(record.row.iter())
         {
             let text = record.text_of(value);
             if let Some(name) = name
                 && !value.is_null()
-                && text.len() <= LONGEST_VALUE.min(room)
+                && text.len() <= MAX_VARIABLE_BYTES.min(room)
                 && !text.contains(&0)
             {
                 room -= text.len();
@@ -171,12 +172,13 @@ impl Exec {
         let waited = loop {
             let stage = stop.stage().max(Stage::Closing);
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
-                process.end_by(EndReason::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
+                process
+                    .set_deadline(EndReason::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }
-            let timeout = timeout.filter(|_| process.why.is_none());
+            let timeout = timeout.filter(|_| process.end_reason.is_none());
             let left = process.deadline.or(timeout).map(|at| clock.until(at));
             // A command that was asked to end keeps its deadline.
-            let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
+            let stopped = stop.fd_above(stage).filter(|_| !process.is_terminating);
             // Without `lost`, `stopped` takes its place in the result; the next iteration reads the stage.
             let others = [lost, stopped].into_iter().flatten();
             match process.wait(others.map(|fd| PollFd::new(fd, PollFlags::IN)), left) {
@@ -186,9 +188,9 @@ impl Exec {
                     if let Some(grace) = lost.filter(|_| is_lost).and_then(read_grace) {
                         // A lost claim is signalled repeatedly, which must not postpone the end.
                         let kill_at = clock.monotonic() + grace;
-                        let is_first = process.why != Some(EndReason::Ended);
+                        let is_first = process.end_reason != Some(EndReason::ClaimLost);
                         if is_first || process.deadline.is_some_and(|at| kill_at < at) {
-                            process.ask(EndReason::Ended, kill_at);
+                            process.terminate(EndReason::ClaimLost, kill_at);
                         }
                     }
                     if has_output {
@@ -201,22 +203,24 @@ impl Exec {
             }
             let now = clock.monotonic();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                process.ask(EndReason::Timeout, now + stop.grace);
+                process.terminate(EndReason::Timeout, now + stop.grace);
             }
-            process.step(now);
+            process.enforce_deadline(now);
         };
-        let status = process
-            .finish(|chunk| output.push(chunk, |_| {}), |chunk| errors.push(chunk, |_| {}))?;
+        let status = process.kill_and_reap(
+            |chunk| output.push(chunk, |_| {}),
+            |chunk| errors.push(chunk, |_| {}),
+        )?;
         waited.map(|()| EndedCommand { status, process, output, errors })
     }
 
     fn outcome(&self, ended: &mut EndedCommand) -> (Outcome, Option<i32>) {
-        let EndedCommand { status, process: Process { why, is_forced, .. }, output, errors } =
-            ended;
+        let EndedCommand { status, process, output, errors } = ended;
+        let terminated_for = process.end_reason.filter(|_| process.is_terminating);
         let mut last_line =
             |default: String| errors.last_line().or_else(|| output.last_line()).unwrap_or(default);
-        let outcome = match (why.filter(|_| *is_forced), status.code()) {
-            (Some(EndReason::Stop | EndReason::Ended), _) => Outcome::Interrupted,
+        let outcome = match (terminated_for, status.code()) {
+            (Some(EndReason::Stop | EndReason::ClaimLost), _) => Outcome::Interrupted,
             // Another process ended it, for instance at a shutdown.
             (None, _) if termination_signal(*status).is_some() && self.stop.is_signalled_soon() => {
                 Outcome::Interrupted
@@ -233,15 +237,14 @@ impl Exec {
                 Outcome::Snooze { error: last_line("snoozed (exit status 75)".into()), after: None }
             }
             (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
-                let why =
-                    why_not_runnable(&self.argv).map_or(String::new(), |why| format!("; {why}"));
+                let hint = exec_hint(&self.argv).map_or(String::new(), |hint| format!("; {hint}"));
                 let line = last_line("cannot be run".into());
-                let error = format!("the handler exited with {exit}: {line}{why}");
+                let error = format!("the handler exited with {exit}: {line}{hint}");
                 Outcome::Unable { error, ends_pass: false }
             }
             (None, Some(exit)) => failure(last_line(format!("exit status {exit}"))),
             // The signal that stopped the pass may have reached its handlers too.
-            (None, None) if why.is_some() => Outcome::Interrupted,
+            (None, None) if process.end_reason.is_some() => Outcome::Interrupted,
             (None, None) => {
                 failure(format!("killed by signal {}", status.signal().unwrap_or_default()))
             }
@@ -257,7 +260,7 @@ impl Exec {
             let program = display_name(program(&self.argv));
             return failure(format!("could not start {program}: {}", reason(error)));
         }
-        Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
+        Outcome::Unable { error: spawn_error_message(error, &self.argv), ends_pass: true }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Handlers of records: a process for each, one for many, or a webhook; and the threads that they share.
 
-mod command;
 mod exec;
 pub mod placeholders;
 mod process;
+mod spawn;
 mod stream;
 mod tail;
 mod webhook;
@@ -18,13 +18,14 @@ use serde::ser::{Error, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "webhook")]
-pub use webhook::post::{Exchange, Post, Proxy, agent, failure_outcome, probe, tls_config};
+pub use webhook::post::{Post, Proxy, RequestInfo, agent, failure_outcome, probe, tls_config};
 
-pub use command::CommandEnv;
 pub use exec::Exec;
 pub use process::{
-    cannot_run, display_name, find_program, is_executable, one_word_hint, program, script_fault,
+    display_name, find_program, is_executable, one_word_hint, preflight_error, program,
+    script_fault,
 };
+pub use spawn::CommandEnv;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     GivesUp, Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
@@ -33,7 +34,8 @@ pub use webhook::{
 use workers::Threads;
 pub use workers::{Workers, jobs_within_limits};
 
-/// A handler of records. At a [`Stop`](backlog_store::Stop) it answers attempts as interrupted.
+/// A handler of records: it starts attempts, and submits each once it has ended. When a
+/// [`Stop`](backlog_store::Stop) ends the pass, the attempts that still run are submitted as interrupted.
 pub trait Handler: Send + Sync {
     fn capacity(&self) -> usize;
 
@@ -41,10 +43,10 @@ pub trait Handler: Send + Sync {
     fn start(&self, jobs: Vec<Job>);
 
     /// Interrupts the attempts at these records, and kills a process that does not end within `grace`.
-    fn end(&self, _ids: &[Id], _grace: Duration) {}
+    fn interrupt(&self, _ids: &[Id], _grace: Duration) {}
 
     /// True if its threads work while records are in flight; the main thread then settles the attempts.
-    fn is_busy(&self) -> bool {
+    fn has_busy_threads(&self) -> bool {
         false
     }
 
@@ -87,8 +89,9 @@ pub fn document(
 ) -> Result<Vec<u8>, String> {
     match payload_column {
         Some(column) => Ok(payload(record, column)),
-        None => json_document(record, secret, false)
-            .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or fix it")),
+        None => json_document(record, secret, false).map_err(|error| {
+            format!("{error}; pass it alone with --set payload=COLUMN, or fix it")
+        }),
     }
 }
 
@@ -115,11 +118,11 @@ pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
 /// A handler without a process: every attempt has the same outcome.
 #[derive(Debug, Clone, Copy)]
-pub struct Script {
+pub struct FixedOutcome {
     pub succeeds: bool,
 }
 
-impl Handler for Script {
+impl Handler for FixedOutcome {
     /// Number of attempts that are settled together.
     fn capacity(&self) -> usize {
         256
@@ -173,7 +176,7 @@ fn json_document(
             Value::Real(number) => object.serialize_entry(name, number)?,
             Value::Text(text) => object.serialize_entry(name, text)?,
             Value::Bytes(_) => {
-                let error = format!("its {name} is not UTF-8, which JSON cannot hold");
+                let error = format!("its {name} is not UTF-8, so JSON cannot hold it");
                 return Err(Error::custom(error));
             }
             Value::Blob(_) => {
@@ -235,10 +238,10 @@ mod json_tests {
     }
 
     #[test]
-    fn what_is_not_utf8_passes_alone_and_is_refused_as_json() {
+    fn invalid_utf8_is_passed_alone_and_refused_in_json() {
         let record = record(&[("ID", Value::Integer(7)), ("b", Value::Bytes(b"a\xff".into()))]);
         assert_eq!(payload(&record, "B"), b"a\xff");
-        assert_eq!(json_line(&record).unwrap_err(), "its b is not UTF-8, which JSON cannot hold");
+        assert_eq!(json_line(&record).unwrap_err(), "its b is not UTF-8, so JSON cannot hold it");
         assert_eq!(json_document(&record, Some("b"), false).unwrap(), b"{\"ID\":7}");
     }
 }

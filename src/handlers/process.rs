@@ -1,5 +1,4 @@
 //! A handler's process: its pipes, its end by SIGTERM and SIGKILL, and the reasons it could not start.
-//! Its input is complete before it starts, so it is whole even if the pass is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,7 +23,7 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::command::HandlerCommand;
+use super::spawn::HandlerCommand;
 
 const CHUNK: usize = 16 * 1024;
 /// Maximum number of bytes read after the end. No pipe holds more, but a grandchild may go on writing.
@@ -45,11 +44,11 @@ pub struct Process<Reason> {
     pub stderr: OwnedFd,
     /// The process's ends of the pipes. They stay open, so that its end is one wake-up and not three.
     _its_outputs: [OwnedFd; 2],
-    pub why: Option<Reason>,
+    pub end_reason: Option<Reason>,
     /// Instant at which it is asked to end, or killed if it was asked before.
     pub deadline: Option<Monotonic>,
     /// True once it was asked to end.
-    pub is_forced: bool,
+    pub is_terminating: bool,
 }
 
 impl<Reason: Copy> Process<Reason> {
@@ -63,9 +62,9 @@ impl<Reason: Copy> Process<Reason> {
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = reap(pid);
         })?;
-        let (why, deadline, is_forced) = (None, None, false);
+        let (end_reason, deadline, is_terminating) = (None, None, false);
         let _its_outputs = [its_stdout, its_stderr];
-        Ok(Self { pid, ended, stdout, stderr, _its_outputs, why, deadline, is_forced })
+        Ok(Self { pid, ended, stdout, stderr, _its_outputs, end_reason, deadline, is_terminating })
     }
 
     /// Waits for its end, its outputs or other descriptors, for at most `timeout`. Returns which are ready, in this order.
@@ -93,7 +92,7 @@ impl<Reason: Copy> Process<Reason> {
     }
 
     /// Kills the rest of its group, reads its outputs, and reaps it. The number of the group is free from then on.
-    pub fn finish(
+    pub fn kill_and_reap(
         &mut self,
         take_output: impl FnMut(&[u8]),
         take_errors: impl FnMut(&[u8]),
@@ -108,34 +107,34 @@ impl<Reason: Copy> Process<Reason> {
     }
 
     /// Lets it run until this instant, unless an earlier one is set.
-    pub fn end_by(&mut self, why: Reason, at: Monotonic) {
-        if !self.is_forced {
-            self.why.get_or_insert(why);
+    pub fn set_deadline(&mut self, reason: Reason, at: Monotonic) {
+        if !self.is_terminating {
+            self.end_reason.get_or_insert(reason);
             self.deadline = self.deadline.into_iter().chain([at]).min();
         }
     }
 
     /// Sends SIGTERM, and sets the instant at which it is killed.
-    pub fn ask(&mut self, why: Reason, kill_at: Monotonic) {
+    pub fn terminate(&mut self, reason: Reason, kill_at: Monotonic) {
         self.signal(Signal::TERM);
-        (self.why, self.deadline, self.is_forced) = (Some(why), Some(kill_at), true);
+        (self.end_reason, self.deadline, self.is_terminating) = (Some(reason), Some(kill_at), true);
     }
 
     /// Enforces the deadline: first SIGTERM, then SIGKILL.
-    pub fn step(&mut self, now: Monotonic) {
-        match self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) {
-            Some(_) if self.is_forced => {
+    pub fn enforce_deadline(&mut self, now: Monotonic) {
+        match self.end_reason.filter(|_| self.deadline.is_some_and(|at| at <= now)) {
+            Some(_) if self.is_terminating => {
                 self.signal(Signal::KILL);
                 self.deadline = None;
             }
-            Some(why) => self.ask(why, now + KILL_DELAY),
+            Some(reason) => self.terminate(reason, now + KILL_DELAY),
             None => {}
         }
     }
 }
 
-/// The termination signal that ended a process, or the command of a shell, which then exits with 128 and its number.
-/// Termination signals are those of the manual of the GNU C library, by which one process ends another.
+/// The termination signal (see the manual of the GNU C library) that ended a process. A shell whose command was ended by
+/// signal N exits with 128 + N.
 pub fn termination_signal(status: ExitStatus) -> Option<i32> {
     let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
     let signal = status.signal().or_else(of_a_shell);
@@ -171,7 +170,8 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// A read-only descriptor with these bytes: a closed pipe, or a file in memory if a pipe cannot hold them.
+/// A read-only descriptor with these bytes: a closed pipe, or a file in memory if a pipe cannot hold them. The input is
+/// complete before a command starts, so a killed pass cannot truncate it.
 pub fn sealed_input(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
@@ -192,38 +192,40 @@ pub fn sealed_input(bytes: &[u8]) -> io::Result<OwnedFd> {
 const FIRST_LINE: u64 = 256;
 
 /// Reason a command cannot start, as far as it is visible before the start.
-pub fn cannot_run(argv: &[OsString]) -> Option<String> {
+pub fn preflight_error(argv: &[OsString]) -> Option<String> {
     let search = own_path();
     let errno = match find_program(program(argv), &search) {
         Some(file) if !is_executable(&file) => Errno::ACCESS,
         Some(file) => script_fault(&file, &search).map(|_| Errno::NOENT)?,
         None => Errno::NOENT,
     };
-    Some(could_not_run(&errno.into(), argv))
+    Some(spawn_error_message(&errno.into(), argv))
 }
 
 /// Message for a command that could not start: the reason, and how to fix it.
-pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
+pub fn spawn_error_message(error: &io::Error, argv: &[OsString]) -> String {
     let (program, search) = (program(argv), own_path());
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     if let Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) = errno
-        && let Some(why) = one_word_hint(argv, &search)
+        && let Some(hint) = one_word_hint(argv, &search)
     {
-        return why;
+        return hint;
     }
     let shown = display_name(program);
     let file = find_program(program, &search);
     if let (Some(Errno::NOENT | Errno::ACCESS), Some(file)) = (errno, &file)
-        && let Some(why) = script_fault(file, &search)
+        && let Some(fault) = script_fault(file, &search)
     {
-        return format!("could not run {shown}: {why}");
+        return format!("could not run {shown}: {fault}");
     }
     let hint = match errno {
         Some(Errno::NOENT) if file.is_some() => {
-            "; the file is there, but not what loads it: was it built for this system?"
+            "; the file exists, but its loader does not: was it built for another system?"
         }
         Some(Errno::NOENT) if Path::new(program).is_file() => {
-            return format!("could not run {shown}: it is not in PATH, but here: write ./{shown}");
+            return format!(
+                "could not run {shown}: it is in this directory, which is not in PATH; write ./{shown}"
+            );
         }
         Some(Errno::NOENT) if Path::new(program).is_relative() => {
             "; is it in PATH, or its path absolute?"
@@ -237,7 +239,7 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
 }
 
 /// Reason the file of a command that exited with 126 or 127 cannot be run.
-pub fn why_not_runnable(argv: &[OsString]) -> Option<String> {
+pub fn exec_hint(argv: &[OsString]) -> Option<String> {
     let search = own_path();
     script_fault(&find_program(program(argv), &search)?, &search)
 }
@@ -246,8 +248,8 @@ pub fn why_not_runnable(argv: &[OsString]) -> Option<String> {
 pub fn script_fault(file: &Path, search: &OsStr) -> Option<String> {
     let line = first_line(file)?;
     if line.ends_with(b"\r") {
-        let why = "its first line ends with a carriage return: save it with Unix line ends";
-        return Some(why.into());
+        let fault = "its first line ends with a carriage return: save it with Unix line endings";
+        return Some(fault.into());
     }
     let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
     let mut words = words.map(OsStr::from_bytes);
@@ -257,13 +259,13 @@ pub fn script_fault(file: &Path, search: &OsStr) -> Option<String> {
     let is_name =
         |word: &&OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
-    let (name, why) = match words.next().filter(|word| is_env && is_name(word)) {
+    let (name, fault) = match words.next().filter(|word| is_env && is_name(word)) {
         _ if !interpreter.exists() => (path, "does not exist"),
         _ if !is_executable(interpreter) => (path, "is not an executable file"),
         Some(named) if find_program(named, search).is_none() => (named, "is not in PATH"),
         Some(_) | None => return None,
     };
-    Some(format!("its interpreter {} {why}", display_name(name)))
+    Some(format!("its interpreter {} {fault}", display_name(name)))
 }
 
 /// Message for a command that was quoted as if for a shell.
@@ -272,7 +274,7 @@ pub fn one_word_hint(argv: &[OsString], search: &OsStr) -> Option<String> {
     let is_several = program.as_bytes().iter().any(u8::is_ascii_whitespace);
     (is_several && find_program(program, search).is_none()).then(|| {
         let shown = display_name(program);
-        format!("`{shown}` is one word, looked for as a file of that name: leave out the quotes")
+        format!("`{shown}` is a single argument, and no such program exists; remove the quotes")
     })
 }
 
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_is_there_however_much_it_is() {
+    fn input_of_any_size_is_complete() {
         for size in [0, 1, 65_536, 65_537, 8 << 20] {
             let bytes: Vec<u8> = (0..=255).cycle().take(size).collect();
             let mut read = Vec::new();
@@ -327,7 +329,7 @@ mod tests {
             input.read_to_end(&mut read).unwrap();
             assert!(read == bytes, "{size}: {}", read.len());
             let errno = write(&input, b"more").unwrap_err();
-            assert_eq!(errno, Errno::BADF, "{size}: who reads it cannot write to it");
+            assert_eq!(errno, Errno::BADF, "{size}: the reader cannot write");
         }
     }
 }
@@ -337,12 +339,12 @@ mod unstartable_tests {
     use super::*;
 
     #[test]
-    fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
+    fn faults_of_scripts_are_found() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("script");
         let plain = directory.path().join("plain");
         std::fs::write(&plain, "").unwrap();
-        let carriage = "its first line ends with a carriage return: save it with Unix line ends";
+        let carriage = "its first line ends with a carriage return: save it with Unix line endings";
         let not_one = format!("its interpreter {} is not an executable file", plain.display());
         for (text, expected) in [
             ("#!/bin/sh\ntrue\n".into(), None),

@@ -57,26 +57,26 @@ pub struct Workers {
     /// A thread that receives `None` ends.
     jobs: Sender<Option<Job>>,
     threads: Threads,
-    lost: Arc<LostClaims>,
+    wakeups: Arc<Wakeups>,
 }
 
 impl Workers {
     /// Starts threads that call `attempt` with each job and with the claims that are lost in the meantime.
     pub fn start(
         count: usize,
-        attempt: impl Fn(Job, &LostClaims) + Send + Sync + 'static,
+        attempt: impl Fn(Job, &Wakeups) + Send + Sync + 'static,
     ) -> Result<Self> {
         let (jobs, queue) = channel::<Option<Job>>();
         let queue = Mutex::new(queue);
-        let lost = Arc::<LostClaims>::default();
-        let losses = lost.clone();
+        let wakeups = Arc::<Wakeups>::default();
+        let all_wakeups = wakeups.clone();
         let work = Arc::new(move || {
             loop {
                 let next = lock(&queue).recv();
                 let Ok(Some(job)) = next else { return };
                 let spare = Job { record: job.record.clone(), submit: job.submit.clone(), ..job };
-                if catch_unwind(AssertUnwindSafe(|| attempt(job, &losses))).is_err() {
-                    let error = "its thread has failed".into();
+                if catch_unwind(AssertUnwindSafe(|| attempt(job, &all_wakeups))).is_err() {
+                    let error = "the handler's thread panicked".into();
                     let outcome = Outcome::Unable { error, ends_pass: true };
                     (spare.submit)(vec![spare.ended(outcome)]);
                 }
@@ -87,7 +87,7 @@ impl Workers {
         let started = threads.count();
         // Commands and requests need processes and threads too.
         let count = if started < count { (started / 2).max(1) } else { count };
-        let workers = Self { count, jobs, threads, lost };
+        let workers = Self { count, jobs, threads, wakeups };
         workers.dismiss(started - count);
         Ok(workers)
     }
@@ -107,8 +107,8 @@ impl Handler for Workers {
         jobs.into_iter().for_each(|job| drop(self.jobs.send(Some(job))));
     }
 
-    fn end(&self, ids: &[Id], grace: Duration) {
-        self.lost.signal(ids, grace);
+    fn interrupt(&self, ids: &[Id], grace: Duration) {
+        self.wakeups.interrupt(ids, grace);
     }
 
     /// Waits until all jobs are done.
@@ -139,17 +139,17 @@ pub fn jobs_within_limits(jobs: usize) -> usize {
 }
 
 /// Maximum grace: a year.
-const MOST_MILLIS: u64 = 366 * 86_400_000;
+const MAX_GRACE_MILLIS: u64 = 366 * 86_400_000;
 
-/// Records in flight, each with the eventfd that wakes its worker.
+/// The eventfd of each record in flight, which wakes the record's worker.
 #[derive(Default)]
-pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
+pub struct Wakeups(Mutex<HashMap<Id, Arc<OwnedFd>>>);
 
-impl LostClaims {
+impl Wakeups {
     /// Wakes the workers of these records, and tells them the grace. Records without a worker are ignored.
-    pub fn signal(&self, ids: &[Id], grace: Duration) {
+    pub fn interrupt(&self, ids: &[Id], grace: Duration) {
         let running = lock(&self.0);
-        let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, MOST_MILLIS);
+        let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, MAX_GRACE_MILLIS);
         for wakeup in ids.iter().filter_map(|id| running.get(id)) {
             // The write fails only if the counter is full, and then the worker is awake anyway.
             let _ = io::write(wakeup, &grace.to_ne_bytes());
@@ -169,7 +169,7 @@ impl LostClaims {
     }
 }
 
-/// Reads the grace that [`LostClaims::signal`] has written.
+/// Reads the grace that [`Wakeups::interrupt`] has written.
 pub fn read_grace(wakeup: &OwnedFd) -> Option<Duration> {
     let mut grace = [0; 8];
     io::read(wakeup, &mut grace).ok()?;

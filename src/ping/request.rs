@@ -11,7 +11,7 @@ use ureq::tls::TlsConfig;
 
 use super::PingError;
 use crate::handlers::{
-    Exchange, PROGRAM, Proxies, Proxy, Target, agent, failure_outcome, tls_config,
+    PROGRAM, Proxies, Proxy, RequestInfo, Target, agent, failure_outcome, tls_config,
 };
 use crate::options::{Event, Ping};
 
@@ -43,7 +43,7 @@ impl PingClient {
         let proxy = proxy.filter(|proxy| !proxy.proxy.is_no_proxy(&uri));
         let agent = self.agent(target.is_https, proxy.as_ref()).map_err(lasting)?;
         let request = request(&uri, &target, summary).map_err(lasting)?;
-        let exchange = Exchange {
+        let exchange = RequestInfo {
             uri: &uri,
             timeout: Some(TIMEOUT),
             proxy: proxy.as_ref(),

@@ -316,13 +316,12 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
             line(&format!("{pass} -- DIR/crlf")),
             format!(
                 "error line 1: {dir}/crlf cannot be run: its first line ends with a carriage return: \
-                 save it with Unix line ends"
+                 save it with Unix line endings"
             ),
         ),
         (
             line(&format!("{pass} -- '/bin/true --id 7'")),
-            "error line 1: `/bin/true --id 7` is one word, looked for as a file of that name: leave \
-             out the quotes"
+            "error line 1: `/bin/true --id 7` is a single argument, and no such program exists; remove the quotes"
                 .into(),
         ),
         (line(pass), "error line 1: no handler: ".into()),

@@ -8,7 +8,7 @@ const TEXT: &str = "CAST(x'61FF' AS TEXT)";
 const BYTES: &[u8] = b"a\xff";
 const PAYLOADS: &str = "SELECT ID, hex(PAYLOAD), typeof(PAYLOAD) FROM BACKLOG";
 const ERRORS: &str = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG ORDER BY ID";
-const ADVISED: &str = "its PAYLOAD is not UTF-8, which JSON cannot hold; name it with \
+const ADVISED: &str = "its PAYLOAD is not UTF-8, so JSON cannot hold it; pass it alone with \
                        --set payload=COLUMN, or fix it";
 
 /// Records 1 to 3, of which the second has a payload of that text.
@@ -92,7 +92,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
     let reply = r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#;
     let options = "--fibonacci --stream --set payload=PAYLOAD";
     pass(&env, options, &format!("-- sed -un {}", quoted(reply))).silent();
-    let why = "its PAYLOAD is not UTF-8, which JSON cannot hold; fix it";
+    let why = "its PAYLOAD is not UTF-8, so JSON cannot hold it; fix the value";
     assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{why}\n3|SUCCESS|0|"));
 }
 

@@ -227,7 +227,10 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
     for (handler, says) in [
         ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
         ("no-such-handler", "is it in PATH"),
-        ("plain", "could not run plain: it is not in PATH, but here: write ./plain"),
+        (
+            "plain",
+            "could not run plain: it is in this directory, which is not in PATH; write ./plain",
+        ),
         ("./plain", "permission denied; is it executable?"),
         ("./no_interpreter", "exec format error; does it begin with #!"),
         ("sh -c no-such-command", "the handler exited with 127: "),

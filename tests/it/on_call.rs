@@ -301,7 +301,10 @@ fn psql_shows_rows_that_backlog_does_not_see() {
 fn a_co_process_gets_records_and_does_not_answer() {
     let env = one_record();
     let ran = pass(&env, "--stream --timeout 11s --grace 0s", "sleep 60");
-    says(&ran.stderr, "no reply yet to ... after ...: does it speak the protocol and flush?");
+    says(
+        &ran.stderr,
+        "no reply yet to ... after ...: does the handler speak the protocol, and flush its output?",
+    );
 }
 
 #[test]

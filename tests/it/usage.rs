@@ -41,7 +41,7 @@ fn a_command_in_quotes_is_told_for_what_it_is() {
         for options in ["", "--stream"] {
             let exit = if command.contains("{id}") && options.is_empty() { 2 } else { 1 };
             let says = format!(
-                "`{command}` is one word, looked for as a file of that name: leave out the quotes"
+                "`{command}` is a single argument, and no such program exists; remove the quotes"
             );
             let handler = quoted(command);
             let ran = pass(&env, options, &handler).fails(exit, &[&says]);
@@ -64,7 +64,7 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
         (
             "#!/bin/sh\r\ntrue\r\n",
             "could not run",
-            "its first line ends with a carriage return: save it with Unix line ends",
+            "its first line ends with a carriage return: save it with Unix line endings",
         ),
         ("#!/usr/bin/env nopython\n", "exited with 127", "its interpreter nopython is not in PATH"),
         ("#!/bin/sh\n", "", ""),

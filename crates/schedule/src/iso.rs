@@ -9,10 +9,10 @@ pub struct Iso<'a> {
     /// In UTC if the text has a zone, otherwise the local time in the text.
     pub at: NaiveDateTime,
     pub has_zone: bool,
-    pub day: &'a str,
-    /// `T` or blanks; empty if nothing follows the day.
+    pub date: &'a str,
+    /// `T` or blanks; empty if nothing follows the date.
     pub separator: &'a str,
-    pub clock: &'a str,
+    pub time: &'a str,
     /// The rest: blanks and the zone.
     pub zone: &'a str,
 }
@@ -20,61 +20,61 @@ pub struct Iso<'a> {
 impl<'a> Iso<'a> {
     /// Parses `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` or `20261121T034000`, followed by `Z`, ` UTC`,
     /// `+02:00`, `+0200`, `+02` or nothing. A decimal comma is legal, 24:00 is the end of the day, and any Unicode
-    /// white space is a blank. Dates must sort as text, so 2026-9-5 is not one. A basic date needs a clock.
+    /// white space is a blank. Dates must sort as text, so 2026-9-5 is not one. A basic date needs a time.
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_end();
         let is_extended = text.as_bytes().get(4) == Some(&b'-');
-        let (day, rest) = text.split_at_checked(if is_extended { 10 } else { 8 })?;
-        let date = read_day(day, is_extended)?;
+        let (date, rest) = text.split_at_checked(if is_extended { 10 } else { 8 })?;
+        let day = parse_date(date, is_extended)?;
         if rest.is_empty() {
-            let at = date.and_hms_opt(0, 0, 0)?;
-            let midnight = Self { at, has_zone: false, day, separator: "", clock: "", zone: "" };
+            let at = day.and_hms_opt(0, 0, 0)?;
+            let midnight = Self { at, has_zone: false, date, separator: "", time: "", zone: "" };
             return is_extended.then_some(midnight);
         }
         let (separator, rest) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
         let is_separator = separator.eq_ignore_ascii_case("t") || separator.trim_start().is_empty();
         let end = rest.find(|c: char| !c.is_ascii_digit() && ![':', '.', ','].contains(&c));
-        let (clock, zone) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        let local = read_clock(clock, date).filter(|_| is_separator && !separator.is_empty())?;
+        let (time, zone) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        let local = parse_time(time, day).filter(|_| is_separator && !separator.is_empty())?;
         let (at, has_zone) = match zone.trim_start() {
             "" => (local, false),
             "Z" | "z" | "UTC" => (local, true),
-            offset => (local.checked_sub_offset(read_offset(offset)?)?, true),
+            offset => (local.checked_sub_offset(parse_offset(offset)?)?, true),
         };
-        Some(Self { at, has_zone, day, separator, clock, zone })
+        Some(Self { at, has_zone, date, separator, time, zone })
     }
 }
 
-fn read_day(day: &str, is_extended: bool) -> Option<NaiveDate> {
-    let (month, date) = if is_extended { (5..7, 8..10) } else { (4..6, 6..8) };
-    let is_legal = has_shape(day, "0000-00-00") || has_shape(day, "00000000");
-    let year = day.get(..4)?.parse().ok()?;
-    NaiveDate::from_ymd_opt(year, number(day, month)?, number(day, date)?).filter(|_| is_legal)
+fn parse_date(date: &str, is_extended: bool) -> Option<NaiveDate> {
+    let (month, day) = if is_extended { (5..7, 8..10) } else { (4..6, 6..8) };
+    let is_legal = has_shape(date, "0000-00-00") || has_shape(date, "00000000");
+    let year = date.get(..4)?.parse().ok()?;
+    NaiveDate::from_ymd_opt(year, number(date, month)?, number(date, day)?).filter(|_| is_legal)
 }
 
 /// Parses `03:40:00.5`, `03:40`, `034000`, `0340` or `03`. Fractions of a second are cut off.
-fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
-    let split = clock.split_once(['.', ',']);
-    let (whole, fraction) = split.unwrap_or((clock, "0"));
+fn parse_time(time: &str, day: NaiveDate) -> Option<NaiveDateTime> {
+    let split = time.split_once(['.', ',']);
+    let (whole, fraction) = split.unwrap_or((time, "0"));
     let has_seconds = has_shape(whole, "00:00:00") || has_shape(whole, "000000");
     let is_short = ["00:00", "0000", "00"].iter().any(|shape| has_shape(whole, shape));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let is_clock = has_seconds || is_short && split.is_none();
-    if !is_clock || !is_fraction {
+    let is_time = has_seconds || is_short && split.is_none();
+    if !is_time || !is_fraction {
         return None;
     }
     let step = if whole.contains(':') { 3 } else { 2 };
     let part = |at: usize| number(whole, at..at + 2).unwrap_or(0);
     let (hours, minutes, seconds) = (part(0), part(step), part(2 * step));
     if (hours, minutes, seconds) == (24, 0, 0) && fraction.bytes().all(|byte| byte == b'0') {
-        return date.checked_add_days(Days::new(1))?.and_hms_opt(0, 0, 0);
+        return day.checked_add_days(Days::new(1))?.and_hms_opt(0, 0, 0);
     }
     // A leap second is read as the one before it.
-    date.and_hms_opt(hours, minutes, if seconds == 60 { 59 } else { seconds })
+    day.and_hms_opt(hours, minutes, if seconds == 60 { 59 } else { seconds })
 }
 
 /// Parses `+02:00`, `-0500` or `+02`. The sign may be the typographic minus of ISO 8601.
-fn read_offset(offset: &str) -> Option<FixedOffset> {
+fn parse_offset(offset: &str) -> Option<FixedOffset> {
     let length = offset.chars().count();
     let is_legal = [3, 5, 6].contains(&length) && !offset.contains(char::is_whitespace);
     let minutes = if length == 3 { "00" } else { "" };

@@ -61,7 +61,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text in these bytes, which may not be UTF-8.
+    /// The text in these bytes, which need not be UTF-8.
     pub fn from_text(bytes: &[u8]) -> Self {
         match str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.into()),
@@ -69,7 +69,7 @@ impl Value {
         }
     }
 
-    /// The value as text, which may not be UTF-8: NULL is empty, and a BLOB is hexadecimal.
+    /// The value as text, which is not always UTF-8: NULL is empty, and a BLOB is hexadecimal.
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Bytes(bytes) => bytes.as_slice().into(),
@@ -235,7 +235,7 @@ impl Record {
         Series::read(self.last_error.as_deref().unwrap_or_default(), failed_at, source)
     }
 
-    /// A value of the row as handlers get it, which may not be UTF-8. A part of the id looks as it does in the id.
+    /// A value of the row as handlers get it, which is not always UTF-8. A part of the id looks as it does in the id.
     pub fn text_of<'a>(&self, value: &'a Value) -> Cow<'a, [u8]> {
         if let Value::Blob(bytes) = value
             && self.id.has_part(bytes)
@@ -310,7 +310,8 @@ pub enum Outcome {
     },
     /// The attempt was stopped by the program and does not count.
     Interrupted,
-    /// The handler could not be run or reached. The pass ends if this happens to every record.
+    /// The handler could not be run or reached. With `ends_pass` the pass ends at once, otherwise only if no record gets
+    /// further.
     Unable {
         error: String,
         ends_pass: bool,
@@ -322,7 +323,7 @@ pub enum Reach {
     MayHaveWorked,
     /// The record's own values made no legal request.
     NotSent,
-    /// Nothing was sent, because the server was out of reach. It counts as a failure if the record names the server.
+    /// No receiver processed the request. It counts as a failure if the record names the server.
     Nobody {
         counts: bool,
     },
@@ -376,7 +377,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The failure of a handler that could not be run for this record, but for others.
+    /// Turns `Unable` into a failure of the record, because the handler worked for other records.
     pub fn into_failure(self) -> Self {
         let Outcome::Unable { error, ends_pass: false } = self.outcome else { return self };
         Self {

@@ -40,7 +40,7 @@ pub enum Format {
     AppleNs,
 }
 
-/// Number of units in a second, and the epoch: 1970, or January 1 of the year 1, 1601 or 2001.
+/// Number of units in a second, and the epoch in seconds since 1970: 1970, or January 1 of the year 1, 1601 or 2001.
 type Scale = (i64, i64);
 
 const FORMATS: [(Format, &str, Option<Scale>); 10] = [
@@ -111,7 +111,7 @@ impl Format {
         first.saturating_mul(unit)..last.saturating_mul(unit)
     }
 
-    /// The number of an instant, clamped to [`Format::range`].
+    /// Lower bound of the numbers of an instant, clamped to [`Format::range`].
     pub fn number(self, at: Instant) -> i64 {
         let number = match self.scale() {
             Some((unit, origin)) => at.0.saturating_sub(origin).saturating_mul(unit),
@@ -151,7 +151,7 @@ impl Dates {
         self.reading_of_text(text).map(|reading| self.first(reading))
     }
 
-    /// The instant in a cell. In the hour that the clock shows twice, it is the latest one that is not after now.
+    /// The instant in a cell. In the hour that the clock shows twice, it is the second one if that is past, otherwise the first.
     pub fn read_past(&self, cell: Result<&str, Value>, clock: &Clock) -> Option<Instant> {
         let reading =
             cell.map_or_else(|value| self.reading(&value), |text| self.reading_of_text(text))?;
@@ -217,7 +217,7 @@ impl Dates {
     /// The ranges of a column that can hold an instant of a window, in descending order, without overlap.
     pub fn value_ranges(&self, from: Instant, until: Option<Instant>) -> Vec<ValueRange> {
         let until = until.unwrap_or(Instant(i64::MAX));
-        // A day wider on both sides, because local time differs from UTC.
+        // A day earlier and two days later: local time differs from UTC, and the upper bound is a midnight.
         let (early, late) = (from.saturating_sub(DAY), until.saturating_add(2 * DAY));
         let text = match self.format {
             // Extended and basic dates share a range, because rows are read in the column's order. The hyphen keeps
@@ -352,7 +352,7 @@ impl Zone {
         self.instants(local)[0]
     }
 
-    /// The first and the last instant of a local time. They differ in the hour that the clock shows twice.
+    /// The first and the last instant of a local time. They differ in the hour that the clock shows twice. A local time that the clock skips has one.
     fn instants(&self, local: i64) -> [Instant; 2] {
         let (before, after) = (self.ahead(local - DAY), self.ahead(local + DAY));
         let [first, second] = [before, after].map(|ahead| local - ahead);
@@ -435,18 +435,21 @@ impl Spelling {
     }
 
     fn of_iso(text: &str) -> Option<Self> {
-        let Iso { day, separator, clock, zone, .. } = Iso::parse(text)?;
+        let Iso { date, separator, time, zone, .. } = Iso::parse(text)?;
         if separator.is_empty() {
             return Some(Self::date());
         }
-        let date = if day.contains('-') { DATE } else { "%Y%m%d" };
-        let time = if clock.len() == 2 || clock.contains(':') { "%H:%M:%S" } else { "%H%M%S" };
-        let fraction = clock.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
+        let date_format = if date.contains('-') { DATE } else { "%Y%m%d" };
+        let time_format = if time.len() == 2 || time.contains(':') { "%H:%M:%S" } else { "%H%M%S" };
+        let fraction = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
         let fraction = fraction.replace(|c: char| c.is_ascii_digit(), "0");
         // Dates are written in UTC, with the suffix in the same form.
         let suffix = zone.replace(['-', '\u{2212}'], "+");
         let suffix = suffix.replace(|c: char| c.is_ascii_digit(), "0");
-        Some(Self::Iso { format: format!("{date}{separator}{time}{fraction}"), suffix })
+        Some(Self::Iso {
+            format: format!("{date_format}{separator}{time_format}{fraction}"),
+            suffix,
+        })
     }
 
     pub fn format(&self) -> Format {
@@ -466,8 +469,8 @@ impl Spelling {
         matches!(self, Self::Iso { .. } | Self::Number { as_text: true, .. })
     }
 
-    /// True if no two instants are written alike, as in the hour that a clock shows twice.
-    pub fn is_unique(&self, zone: &Zone) -> bool {
+    /// True if the zone leaves no doubt about the instant, unlike local time in the hour that a clock shows twice.
+    pub fn is_unambiguous(&self, zone: &Zone) -> bool {
         let is_local = match self {
             Self::Number { format, .. } => *format == Format::Compact,
             Self::Iso { suffix, .. } => suffix.is_empty(),
@@ -478,7 +481,7 @@ impl Spelling {
     /// True if written dates sort by time.
     pub fn sorts(&self, zone: &Zone) -> bool {
         let is_date = matches!(self, Self::Iso { format, .. } if format == DATE);
-        !is_date && self.is_unique(zone)
+        !is_date && self.is_unambiguous(zone)
     }
 
     pub fn write(&self, at: Instant, zone: &Zone) -> Value {

@@ -246,7 +246,7 @@ impl Dispatcher {
             log::warn!("record {id}: its handler is stopped, as somebody asked");
             self.breaker.skipped.insert(id.clone());
         }
-        self.handlers.handler.end(&stopped, self.pass.limits.grace);
+        self.handlers.handler.interrupt(&stopped, self.pass.limits.grace);
     }
 
     fn next_round(&mut self) -> Step {

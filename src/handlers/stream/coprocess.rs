@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
-use crate::handlers::command::HandlerCommand;
 use crate::handlers::process::{Process, read};
+use crate::handlers::spawn::HandlerCommand;
 use crate::handlers::tail::{Tail, legible};
 
 /// Number of bytes read at a time: the usual capacity of a pipe.
@@ -35,10 +35,10 @@ pub struct CoProcess {
     /// Its standard input, non-blocking. `None` once it is closed.
     stdin: Option<OwnedFd>,
     /// Bytes to send.
-    pub text: VecDeque<u8>,
+    pub outgoing: VecDeque<u8>,
     /// True if a part of a line was sent.
     is_in_mid_line: bool,
-    is_last: bool,
+    closes_input: bool,
     received: Vec<u8>,
     lines: u64,
     pub log: Tail,
@@ -46,10 +46,14 @@ pub struct CoProcess {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoProcessEnd {
-    Over,
-    Silent { leaves_input: bool },
-    Broken,
-    Ended,
+    /// No more records come, or a stop ends the pass.
+    PassDone,
+    /// No reply came within the timeout.
+    TimedOut { has_unread_input: bool },
+    /// It wrote a line that is not a reply.
+    BadReply,
+    /// The claim of a record in flight was lost, or `backlog stop` named the record.
+    ClaimLost,
 }
 
 impl CoProcess {
@@ -63,9 +67,9 @@ impl CoProcess {
             has_warned: false,
             answers_late: false,
             stdin: Some(stdin),
-            text: VecDeque::new(),
+            outgoing: VecDeque::new(),
             is_in_mid_line: false,
-            is_last: false,
+            closes_input: false,
             received: Vec::new(),
             lines: 0,
             log: Tail::default(),
@@ -74,26 +78,26 @@ impl CoProcess {
 
     /// Sends as much as the pipe takes. [`wait`](Self::wait) sends the rest.
     pub fn send(&mut self) {
-        let (next, _) = self.text.as_slices();
+        let (next, _) = self.outgoing.as_slices();
         match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
             Ok(written) => {
-                let last = self.text.drain(..written).next_back();
+                let last = self.outgoing.drain(..written).next_back();
                 self.is_in_mid_line = last.map_or(self.is_in_mid_line, |last| last != b'\n');
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.stdin = None,
         }
         if self.stdin.is_none() {
-            self.text.clear();
+            self.outgoing.clear();
         }
-        if self.text.is_empty() {
-            self.text.shrink_to(READ);
-            self.stdin.take_if(|_| self.is_last);
+        if self.outgoing.is_empty() {
+            self.outgoing.shrink_to(READ);
+            self.stdin.take_if(|_| self.closes_input);
         }
     }
 
     pub fn is_serving(&self) -> bool {
-        self.process.why.is_none()
+        self.process.end_reason.is_none()
     }
 
     pub fn deadline(&self, timeout: Option<Duration>) -> Option<Monotonic> {
@@ -102,25 +106,26 @@ impl CoProcess {
     }
 
     /// Closes its input, and lets it run until this instant.
-    pub fn finish_by(&mut self, why: CoProcessEnd, at: Monotonic) {
+    pub fn close_input_by(&mut self, reason: CoProcessEnd, at: Monotonic) {
         if self.is_serving() {
-            self.is_last = true;
+            self.closes_input = true;
             // A line of which a part was sent is sent completely.
-            let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-            self.text.truncate(if self.is_in_mid_line { rest } else { 0 });
+            let end = self.outgoing.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            self.outgoing.truncate(if self.is_in_mid_line { end } else { 0 });
             self.send();
         }
-        self.process.end_by(why, at);
+        self.process.set_deadline(reason, at);
     }
 
     /// Enforces its deadline.
     pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
             let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
-            let leaves_input = !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0);
-            self.finish_by(CoProcessEnd::Silent { leaves_input }, now + grace);
+            let has_unread_input =
+                !self.outgoing.is_empty() || unread.is_some_and(|bytes| bytes > 0);
+            self.close_input_by(CoProcessEnd::TimedOut { has_unread_input }, now + grace);
         } else {
-            self.process.step(now);
+            self.process.enforce_deadline(now);
         }
     }
 
@@ -132,7 +137,7 @@ impl CoProcess {
         timeout: Option<Duration>,
     ) -> io::Result<[bool; 2]> {
         let readable = |fd| PollFd::new(fd, PollFlags::IN);
-        let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
+        let stdin = self.stdin.as_ref().filter(|_| !self.outgoing.is_empty());
         let stdin = stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT));
         let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
         // Without `stdin`, `stopped` takes its place in the result, and sending has no effect.
@@ -142,7 +147,7 @@ impl CoProcess {
             let _ = rustix::io::read(&self.process.stdout, spare_capacity(&mut self.received));
         }
         if stderr {
-            read(&self.process.stderr, |chunk| note(&mut self.log, chunk));
+            read(&self.process.stderr, |chunk| log_stderr(&mut self.log, chunk));
         }
         if stdin {
             self.send();
@@ -155,7 +160,7 @@ impl CoProcess {
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.process.why == Some(CoProcessEnd::Broken) {
+        if self.process.end_reason == Some(CoProcessEnd::BadReply) {
             self.received.clear();
         }
         // A line ends with a line feed, or at the maximum length.
@@ -177,8 +182,10 @@ impl CoProcess {
 
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         let Self { process, received, log, .. } = self;
-        let status =
-            process.finish(|chunk| received.extend_from_slice(chunk), |chunk| note(log, chunk));
+        let status = process.kill_and_reap(
+            |chunk| received.extend_from_slice(chunk),
+            |chunk| log_stderr(log, chunk),
+        );
         // The last line may lack its line feed.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
@@ -188,7 +195,7 @@ impl CoProcess {
 }
 
 /// Logs the standard error of a co-process.
-fn note(log: &mut Tail, chunk: &[u8]) {
+fn log_stderr(log: &mut Tail, chunk: &[u8]) {
     log.push(chunk, |line| log::info!("handler: {}", legible(line)));
 }
 
@@ -226,23 +233,25 @@ fn is_rounded(number: &Value) -> bool {
 }
 
 /// True if a reply with this id can be about the record. A number may be written as text, and a text as a number.
-pub fn names(named: &Value, id: &Id) -> bool {
-    match (named, id) {
+pub fn id_matches(answered: &Value, id: &Id) -> bool {
+    match (answered, id) {
         (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
         (Value::String(text), _) => id.text() == text.as_str(),
         (Value::Number(number), Id::Integer(id)) => {
-            number.as_i64() == Some(*id) || is_rounded(named) && number.as_f64() == Some(*id as f64)
+            number.as_i64() == Some(*id)
+                || is_rounded(answered) && number.as_f64() == Some(*id as f64)
         }
         (Value::Number(number), Id::Text(text)) => number.to_string() == **text,
         (Value::Array(parts), Id::Composite(ids)) => {
-            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| names(part, id))
+            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| id_matches(part, id))
         }
         _ => false,
     }
 }
 
-pub fn advice(named: &Value) -> &'static str {
-    let parts = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
+/// Advice for an id that a JavaScript handler may have rounded.
+pub fn rounding_advice(answered: &Value) -> &'static str {
+    let parts = answered.as_array().map_or(std::slice::from_ref(answered), Vec::as_slice);
     if parts.iter().any(is_rounded) {
         "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id"
     } else {
@@ -261,13 +270,12 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     // An id of several columns is an array.
     let parts = id.as_array().map_or(std::slice::from_ref(&id), Vec::as_slice);
     if parts.is_empty() || !parts.iter().all(is_part) {
-        let must = "must be the whole number or the text of a record's";
-        return Err(format!("its id is {id}, and {must}"));
+        return Err(format!("its id is {id}; an id is an integer or a text, as in the record"));
     }
-    let named = if let [one] = parts { one.clone() } else { id };
+    let answered = if let [one] = parts { one.clone() } else { id };
     // No longer than the kept output of a command, and on one line, for logs and columns.
     let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
-    let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);
+    let error = |default: &str| error.map_or_else(|| default.into(), kept);
     let outcome = match outcome {
         ReplyOutcome::Success => Outcome::Success,
         ReplyOutcome::Failure => Outcome::Failure { error: error("the handler gave no reason") },
@@ -279,7 +287,7 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
             Outcome::Snooze { error: error("snoozed"), after: after.map(duration).transpose()? }
         }
     };
-    Ok((named, outcome))
+    Ok((answered, outcome))
 }
 
 #[cfg(test)]
@@ -332,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused_with_the_reason() {
+    fn invalid_replies_are_refused_with_the_reason() {
         for (line, says) in [
             ("", "not JSON"),
             ("starting up ...", "not JSON"),

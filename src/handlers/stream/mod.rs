@@ -108,14 +108,14 @@ impl Handler for Stream {
         }
     }
 
-    fn end(&self, ids: &[Id], grace: Duration) {
+    fn interrupt(&self, ids: &[Id], grace: Duration) {
         for mailbox in &self.mailboxes {
             lock(&mailbox.lost).extend(ids.iter().map(|id| (id.clone(), grace)));
             mailbox.wake();
         }
     }
 
-    fn is_busy(&self) -> bool {
+    fn has_busy_threads(&self) -> bool {
         true
     }
 

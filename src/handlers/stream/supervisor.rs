@@ -13,12 +13,12 @@ use backlog_store::{Stage, lock};
 use log::Level;
 use serde_json::Value;
 
-use super::coprocess::{CoProcess, CoProcessEnd, advice, hello, names, reply};
+use super::coprocess::{CoProcess, CoProcessEnd, hello, id_matches, reply, rounding_advice};
 use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, StreamSettings, StreamState, WINDOW_BYTES};
-use crate::handlers::command::HandlerCommand;
 use crate::handlers::process::{
-    EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
+    EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, spawn_error_message, termination_signal,
 };
+use crate::handlers::spawn::HandlerCommand;
 use crate::handlers::{Job, Submit, json_line};
 
 pub struct Supervisor {
@@ -31,7 +31,7 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// Number of records in flight from which replies are gathered, because each wake-up has its cost.
+/// With this many records in flight, the supervisor waits after each reply, so that one wake-up reads several.
 const MANY: usize = 32;
 const GATHER: Duration = Duration::from_micros(100);
 
@@ -88,7 +88,9 @@ impl Supervisor {
             least_grace = least_grace.into_iter().chain(grace).min();
         }
         if let (Some(running), Some(grace)) = (self.running.as_mut(), least_grace) {
-            running.process.ask(CoProcessEnd::Ended, self.shared.stop.clock.monotonic() + grace);
+            running
+                .process
+                .terminate(CoProcessEnd::ClaimLost, self.shared.stop.clock.monotonic() + grace);
         }
     }
 
@@ -102,8 +104,8 @@ impl Supervisor {
         while let Some(job) = self.queue.pop_front() {
             match json_line(&job.record) {
                 Ok(line)
-                    if !self.in_flight.takes(line.len())
-                        || self.in_flight.has_like(&job.record.id) =>
+                    if !self.in_flight.fits(line.len())
+                        || self.in_flight.has_ambiguous_id(&job.record.id) =>
                 {
                     self.queue.push_front(job);
                     break;
@@ -130,13 +132,13 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Sends a line to the co-process, and starts one if none runs.
+    /// Queues a line for the co-process, and starts one if none runs.
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
             running.quiet_since = self.shared.stop.clock.monotonic();
         }
-        running.text.extend(line);
+        running.outgoing.extend(line);
         self.running = Some(running);
         Ok(())
     }
@@ -144,7 +146,7 @@ impl Supervisor {
     fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
             if self.shared.restarts.fetch_add(1, Ordering::SeqCst) >= RESTARTS {
-                return Err(format!("{last_end}; it was restarted {RESTARTS} times"));
+                return Err(format!("{last_end}; handlers were restarted {RESTARTS} times"));
             }
             log::info!("restarting the handler: {last_end}");
         }
@@ -153,12 +155,12 @@ impl Supervisor {
         // Otherwise Python buffers its replies.
         command.set("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.stop.clock.monotonic());
-        let mut process = process.map_err(|error| could_not_run(&error, argv))?;
-        process.text.extend(hello(context, &first.record).as_bytes());
+        let mut process = process.map_err(|error| spawn_error_message(&error, argv))?;
+        process.outgoing.extend(hello(context, &first.record).as_bytes());
         Ok(process)
     }
 
-    /// Waits for an event and handles it. Stops up to `stage` were handled before.
+    /// Waits for an event and handles it. `stage` is the last stage of the stop that was handled before.
     fn handle_event(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.stop.clock;
         let deadlines = [running.deadline(self.timeout()), self.warns_at(&running)];
@@ -171,10 +173,10 @@ impl Supervisor {
             self.mailbox.drain_wakeup();
         }
         if ended {
-            return self.conclude(running);
+            return self.handle_end(running);
         }
         if let Err(error) = self.read_replies(&mut running) {
-            running.process.ask(CoProcessEnd::Broken, clock.monotonic() + KILL_DELAY);
+            running.process.terminate(CoProcessEnd::BadReply, clock.monotonic() + KILL_DELAY);
             self.fault_of_reply(&error);
         }
         self.warn_if_silent(&mut running);
@@ -184,7 +186,7 @@ impl Supervisor {
             && self.mailbox.in_hand.load(Ordering::SeqCst) == 0;
         let over_at = (is_over && running.is_serving()).then(|| now + grace);
         if let Some(at) = stop.ends_at().or(over_at) {
-            running.finish_by(CoProcessEnd::Over, at);
+            running.close_input_by(CoProcessEnd::PassDone, at);
         }
         running.step(self.timeout(), grace, now);
         self.running = Some(running);
@@ -203,7 +205,8 @@ impl Supervisor {
             let records = counted(self.in_flight.sent.len() as u64, "record");
             let waited = humantime::format_duration(FIRST_REPLY_WITHIN);
             log::error!(
-                "no reply yet to {records} after {waited}: does it speak the protocol and flush?"
+                "no reply yet to {records} after {waited}: does the handler speak the protocol, and \
+                 flush its output?"
             );
             running.has_warned = true;
         }
@@ -218,15 +221,15 @@ impl Supervisor {
         let now = self.shared.stop.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let read = running.each_line(|number, line| {
-            let wrong = |why: String| {
+            let fault = |what: String, hint: &str| {
                 let line = cut_line(&String::from_utf8_lossy(line));
-                format!(
-                    "line {number} of the handler's output is not a reply, {why}: {line}; write \
-                     everything else to standard error"
-                )
+                format!("line {number} of the handler's output {what}: {line}{hint}")
             };
-            let (id, outcome) = reply(line).map_err(wrong)?;
-            let sent = in_flight.answered(&id).map_err(wrong)?;
+            let (id, outcome) = reply(line).map_err(|why| {
+                let hint = "; write log output to standard error";
+                fault(format!("is not a reply, {why}"), hint)
+            })?;
+            let sent = in_flight.answered(&id).map_err(|what| fault(what, ""))?;
             let duration = now.saturating_duration_since(sent.at);
             ended.push(Attempt { duration, ..sent.job.ended(outcome) });
             Ok(())
@@ -240,12 +243,13 @@ impl Supervisor {
             // Submitting takes time, in which no replies were read.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;
-            running.answers_late = matches!(running.process.why, Some(CoProcessEnd::Silent { .. }));
+            running.answers_late =
+                matches!(running.process.end_reason, Some(CoProcessEnd::TimedOut { .. }));
         }
         read
     }
 
-    /// Logs an error of the handler itself, once for all co-processes.
+    /// Logs an error of the handler itself. Its repetitions, also by other co-processes, are logged at level info.
     fn fault(&self, error: &str) {
         let is_new = lock(&self.shared.logged_faults).insert(Cause::new(Some(error)));
         log::log!(if is_new { Level::Error } else { Level::Info }, "{error}");
@@ -257,28 +261,30 @@ impl Supervisor {
         self.last_end = Some("the handler wrote a line that is not a reply".into());
     }
 
-    /// Hands the records of an ended co-process to the next one, except for the oldest, which may have caused the end.
-    fn conclude(&mut self, mut running: CoProcess) {
+    /// Settles or requeues the records of an ended co-process. If it exited or timed out, the oldest record fails, because
+    /// it may have caused the end.
+    fn handle_end(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let read = self.read_replies(&mut running);
         let end = describe_end(status, running.log.last_line());
-        if running.process.why.is_none() && termination_signal(status).is_some() {
+        if running.process.end_reason.is_none() && termination_signal(status).is_some() {
             // The stage is read below, after the stop signal has had time to arrive.
             self.shared.stop.is_signalled_soon();
         }
-        match (running.process.why, read) {
+        match (running.process.end_reason, read) {
             _ if self.shared.stop.stage() >= Stage::Ending => {
                 let left = self.in_flight.drain().map(|sent| sent.job.ended(Outcome::Interrupted));
                 self.submit(left.collect());
             }
             (_, Err(error)) => self.fault_of_reply(&error),
             // No record caused the end, and the next start does not count as a restart.
-            (Some(CoProcessEnd::Ended), _) => self.last_end = None,
-            (Some(CoProcessEnd::Broken), _) => {}
-            (Some(CoProcessEnd::Silent { leaves_input }), _) => {
-                self.timed_out(&running, leaves_input)
+            (Some(CoProcessEnd::ClaimLost), _) => self.last_end = None,
+            // The bad reply was logged when it was read.
+            (Some(CoProcessEnd::BadReply), _) => {}
+            (Some(CoProcessEnd::TimedOut { has_unread_input }), _) => {
+                self.timed_out(&running, has_unread_input)
             }
-            (Some(CoProcessEnd::Over) | None, _) => {
+            (Some(CoProcessEnd::PassDone) | None, _) => {
                 if self.in_flight.is_empty() && !status.success() {
                     log::warn!("the handler answered all records, and then ended with {end}");
                 }
@@ -307,7 +313,7 @@ impl Supervisor {
         self.submit(lost);
     }
 
-    fn timed_out(&mut self, running: &CoProcess, leaves_input: bool) {
+    fn timed_out(&mut self, running: &CoProcess, has_unread_input: bool) {
         let timeout = humantime::format_duration(self.shared.context.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
@@ -316,7 +322,7 @@ impl Supervisor {
                  it flush its output after each line, or raise --timeout"
             ));
         }
-        let what = if leaves_input { "does not read its input" } else { "does not answer" };
+        let what = if has_unread_input { "does not read its input" } else { "does not answer" };
         let error = format!("timed out after {timeout}: the handler {what}");
         self.blame_the_oldest(Outcome::Failure { error }, Some(EXIT_TIMEOUT));
     }
@@ -365,7 +371,7 @@ impl InFlight {
     }
 
     /// True if a line of this length fits in the window. A single line always fits.
-    pub fn takes(&self, bytes: usize) -> bool {
+    pub fn fits(&self, bytes: usize) -> bool {
         self.is_empty() || self.bytes.saturating_add(bytes) <= WINDOW_BYTES
     }
 
@@ -375,24 +381,25 @@ impl InFlight {
     }
 
     /// Removes and returns the one record that a reply can be about.
-    pub fn answered(&mut self, named: &Value) -> Result<Sent, String> {
-        let meant = |sent: &Sent| names(named, &sent.job.record.id);
-        let first = self.sent.iter().position(meant);
-        let behind = self.sent.iter().skip(first.map_or(0, |at| at + 1));
-        let is_one = !behind.into_iter().any(meant);
-        if let Some(sent) = first.filter(|_| is_one).and_then(|at| self.take(at)) {
+    pub fn answered(&mut self, answered: &Value) -> Result<Sent, String> {
+        let is_match = |sent: &Sent| id_matches(answered, &sent.job.record.id);
+        let first = self.sent.iter().position(is_match);
+        let is_only = !self.sent.iter().skip(first.map_or(0, |at| at + 1)).any(is_match);
+        if let Some(sent) = first.filter(|_| is_only).and_then(|at| self.take(at)) {
             return Ok(sent);
         }
-        let (shown, advice) =
-            (cut_line(named.as_str().unwrap_or(&named.to_string())), advice(named));
+        let id = cut_line(answered.as_str().unwrap_or(&answered.to_string()));
+        let advice = rounding_advice(answered);
         Err(match first {
-            Some(_) => format!("its id {shown} matches several records in flight{advice}"),
-            None => format!("record {shown} was answered before or never sent to it{advice}"),
+            Some(_) => {
+                format!("answers record {id}, which may be several records in flight{advice}")
+            }
+            None => format!("answers record {id}, which was answered before or never sent{advice}"),
         })
     }
 
     /// True if a reply with this id as text could also be about another record in flight.
-    pub fn has_like(&self, id: &Id) -> bool {
+    pub fn has_ambiguous_id(&self, id: &Id) -> bool {
         let kind = mem::discriminant(id);
         let mut others = self.sent.iter().map(|sent| &sent.job.record.id);
         others.any(|other| mem::discriminant(other) != kind && other.text() == id.text())
@@ -433,23 +440,23 @@ mod tests {
         let mut in_flight = in_flight(&[1, 2, 3].map(Id::Integer));
         in_flight.answered(&json!(2)).unwrap();
         let error = in_flight.answered(&json!(2)).err().unwrap();
-        assert_eq!(error, "record 2 was answered before or never handed to it");
+        assert_eq!(error, "answers record 2, which was answered before or never sent");
         let error = in_flight.answered(&json!(9)).err().unwrap();
-        assert_eq!(error, "record 9 was answered before or never handed to it");
+        assert_eq!(error, "answers record 9, which was answered before or never sent");
         let left: Vec<_> = in_flight.drain().map(|sent| sent.job.record.id.clone()).collect();
         assert_eq!(left, [Id::Integer(1), Id::Integer(3)]);
         assert!(in_flight.is_empty());
     }
 
     #[test]
-    fn a_number_that_may_be_two_ids_is_neither() {
+    fn an_ambiguous_number_matches_no_record() {
         const LARGE: i64 = 1_840_467_209_342_255_104;
         let ids = [LARGE, LARGE + 1, LARGE + 4096].map(Id::Integer);
         let advised = "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id";
         let mut in_flight = in_flight(&ids);
         for rounded in [json!(LARGE), json!(LARGE + 2), json!(LARGE as f64), json!([LARGE])] {
             let error = in_flight.answered(rounded.get(0).unwrap_or(&rounded)).err().unwrap();
-            assert!(error.starts_with("several records in hand may be record 1"), "{error}");
+            assert!(error.starts_with("answers record 1"), "{error}");
             assert!(error.ends_with(advised), "{error}");
         }
         let settled = |sent: Sent| sent.job.record.id.clone();
@@ -460,7 +467,7 @@ mod tests {
         assert_eq!(in_flight.answered(&json!(LARGE + 4097)).map(settled), Ok(ids[2].clone()));
         assert_eq!(in_flight.answered(&json!(LARGE)).map(settled), Ok(ids[0].clone()));
         let error = in_flight.answered(&json!(LARGE)).err().unwrap();
-        assert!(error.contains("never handed to it; numbers from 2^53 on"), "{error}");
+        assert!(error.contains("never sent; numbers from 2^53 on"), "{error}");
         let small = (1_i64 << 53) - 1;
         let mut in_flight = tests::in_flight(&[small - 1, small].map(Id::Integer));
         assert_eq!(in_flight.answered(&json!(small)).map(settled), Ok(Id::Integer(small)));
@@ -469,20 +476,23 @@ mod tests {
     #[test]
     fn ids_that_are_the_same_as_text_are_not_in_flight_together() {
         let in_flight = in_flight(&[Id::Integer(7), Id::Text("ff".into())]);
-        assert!(in_flight.has_like(&Id::Text("7".into())));
-        assert!(in_flight.has_like(&Id::Bytes([0xff].into())));
-        assert!(!in_flight.has_like(&Id::Integer(7)) && !in_flight.has_like(&Id::Text("8".into())));
+        assert!(in_flight.has_ambiguous_id(&Id::Text("7".into())));
+        assert!(in_flight.has_ambiguous_id(&Id::Bytes([0xff].into())));
+        assert!(
+            !in_flight.has_ambiguous_id(&Id::Integer(7))
+                && !in_flight.has_ambiguous_id(&Id::Text("8".into()))
+        );
     }
 
     #[test]
     fn a_line_goes_alone_or_within_the_window() {
-        assert!(InFlight::default().takes(WINDOW_BYTES + 1));
+        assert!(InFlight::default().fits(WINDOW_BYTES + 1));
         let mut in_flight = in_flight(&[1, 2].map(Id::Integer));
-        assert!(in_flight.takes(WINDOW_BYTES - 20) && !in_flight.takes(WINDOW_BYTES - 19));
+        assert!(in_flight.fits(WINDOW_BYTES - 20) && !in_flight.fits(WINDOW_BYTES - 19));
         in_flight.answered(&json!(2)).unwrap();
-        assert!(in_flight.takes(WINDOW_BYTES - 10) && !in_flight.takes(WINDOW_BYTES - 9));
+        assert!(in_flight.fits(WINDOW_BYTES - 10) && !in_flight.fits(WINDOW_BYTES - 9));
         in_flight.take(0);
-        assert!(in_flight.takes(WINDOW_BYTES + 1));
+        assert!(in_flight.fits(WINDOW_BYTES + 1));
         in_flight.add(tests::in_flight(&[Id::Integer(3)]).take(0).unwrap());
         assert_eq!(in_flight.drain().count(), 1);
         assert_eq!(in_flight.bytes, 0);

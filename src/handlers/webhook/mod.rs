@@ -305,7 +305,7 @@ mod tests {
             ("Authorization", true),
             ("Proxy-Authorization", true),
             ("Cookie", true),
-            ("X-Api-SigningKey", true),
+            ("X-Api-Key", true),
             ("X-Auth-Token", true),
             ("X_APIKEY", true),
             ("X-Source", false),

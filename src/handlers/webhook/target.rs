@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 impl fmt::Display for Target {
-    /// Parses a URL. The user and the password become a header.
+    /// Writes the template, without the login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_https { "https://" } else { "http://" })?;
         write!(f, "{}{}", self.authority, self.rest)
@@ -37,6 +37,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
+    /// Parses a URL. The user and the password become a header.
     pub fn new(text: &str) -> Result<Self> {
         let no_scheme = "the URL has no scheme; begin it with https:// or http://";
         let (scheme, rest) = text.split_once("://").context(no_scheme)?;
@@ -114,7 +115,7 @@ fn basic_authorization(login: &str) -> Result<String> {
     Ok(format!("Basic {}", STANDARD.encode(login)))
 }
 
-/// ColumnValues are percent-encoded, so an illegal one has a percent sign.
+/// Values are percent-encoded, so a value with an illegal character contains a percent sign.
 fn check_authority(authority: &str) -> Result<()> {
     let parts = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
     let (host, port) = parts.map_or((authority, None), |(host, port)| (host, Some(port)));

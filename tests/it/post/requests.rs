@@ -315,7 +315,7 @@ fn the_log_and_the_table_show_no_secrets() {
     assert_eq!(
         env.query(ROW),
         unreached(
-            "the proxy of http_proxy made no connection to nosuch.invalid:80: proxy server responded 407/407"
+            "the proxy of http_proxy could not connect to nosuch.invalid:80: proxy server responded 407/407"
         )
     );
     let request = the_only(&proxy);

@@ -63,8 +63,8 @@ fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
     for mode in ["--ndays 1", "--fibonacci"] {
         let env = records(6);
         let dies = "echo >>starts; read -r hello; read -r record; echo no good >&2; exit 3";
-        let says = "record 2 stays as it was: the handler ended with exit status 3: no good; it \
-                    was restarted 3 times; the pass stops here";
+        let says = "record 2 stays as it was: the handler ended with exit status 3: no good; handlers \
+                    were restarted 3 times; the pass stops here";
         pass(&env, mode, &sh(dies).to_string()).fails(1, &[says]);
         assert_eq!(lines(&env, "starts").len(), 4);
         let untouched = (1..=2).map(|id| format!("{id}|NEW|0|"));
@@ -81,7 +81,8 @@ fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
         let env = records(5);
         let options = format!("--ndays 1 --timeout {timeout} --grace 0s");
         let ran = pass(&env, &options, &sh("trap '' TERM; cat >/dev/null; sleep 1000").to_string());
-        let says = format!("the handler timed out after {timeout}; it was restarted 3 times");
+        let says =
+            format!("the handler timed out after {timeout}; handlers were restarted 3 times");
         ran.fails(1, &["record 1 stays as it was: ", &says, "; the pass stops here"]);
         let error = format!("timed out after {timeout}: the handler does not answer");
         let failed = (2..=5).map(|id| format!("\n{id}|ERROR|1|{error}"));
@@ -111,7 +112,7 @@ fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
     let now = format!("@{MIDNIGHT}");
     let words = format!("process --now {now} --ndays 1 --stream --grace 0s");
     let mut pass = env.spawn_logging(&format!("{words} -- sh -c 'cat >/dev/null; sleep 1000'"));
-    env.logs("backlog: no reply yet to 3 records after 10s: does it speak the protocol and flush?");
+    env.logs("backlog: no reply yet to 3 records after 10s: does the handler speak the protocol, and flush its output?");
     signal("-TERM", pass.id());
     assert_eq!(pass.wait().unwrap().code(), Some(143));
     assert_eq!(env.count("NEW"), 3);
@@ -200,34 +201,43 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
     let long = "x".repeat(300);
     let long_shown = format!("not JSON: {}...", "x".repeat(200));
     for (line, says) in [
-        ("starting up ...", "not JSON: starting up ..."),
-        ("", "not JSON: "),
+        ("starting up ...", "is not a reply, not JSON: starting up ..."),
+        ("", "is not a reply, not JSON: "),
         (&*long, &*long_shown),
-        ("{\"id\":2,\"outcome\":\"success\"", "not JSON: {\"id\":2,\"outcome\":\"success\""),
-        ("7", "invalid type: integer `7`, "),
-        ("{\"outcome\":\"success\"}", "missing field `id`: {\"outcome\":\"success\"}"),
-        ("{\"id\":2}", "missing field `outcome`: {\"id\":2}"),
-        ("{\"id\":2,\"outcome\":\"done\"}", "unknown variant `done`, "),
-        ("{\"id\":2,\"outcome\":\"failure\",\"error\":5}", "invalid type: integer `5`, "),
+        (
+            "{\"id\":2,\"outcome\":\"success\"",
+            "is not a reply, not JSON: {\"id\":2,\"outcome\":\"success\"",
+        ),
+        ("7", "is not a reply, invalid type: integer `7`, "),
+        (
+            "{\"outcome\":\"success\"}",
+            "is not a reply, missing field `id`: {\"outcome\":\"success\"}",
+        ),
+        ("{\"id\":2}", "is not a reply, missing field `outcome`: {\"id\":2}"),
+        ("{\"id\":2,\"outcome\":\"done\"}", "is not a reply, unknown variant `done`, "),
+        (
+            "{\"id\":2,\"outcome\":\"failure\",\"error\":5}",
+            "is not a reply, invalid type: integer `5`, ",
+        ),
         (
             "{\"id\":2,\"outcome\":\"snooze\",\"after\":\"soon\"}",
-            "after: \"soon\" is not a duration: write",
+            "is not a reply, after: \"soon\" is not a duration: write",
         ),
         (
             "{\"id\":9,\"outcome\":\"success\"}",
-            "record 9 was answered before or never sent to it: {\"id\":9,",
+            "answers record 9, which was answered before or never sent: {\"id\":9,",
         ),
         (
             "{\"id\":3,\"outcome\":\"failure\"}",
-            "record 3 was answered before or never sent to it: {\"id\":3,",
+            "answers record 3, which was answered before or never sent: {\"id\":3,",
         ),
         (
             "{\"id\":\"3\",\"outcome\":\"failure\"}",
-            "record 3 was answered before or never sent to it: {\"id\":\"3\",",
+            "answers record 3, which was answered before or never sent: {\"id\":\"3\",",
         ),
-        ("tick\ttack\u{1b}[1m", "not JSON: tick\\ttack\\u{1b}[1m"),
+        ("tick\ttack\u{1b}[1m", "is not a reply, not JSON: tick\\ttack\\u{1b}[1m"),
     ] {
-        let says = format!("backlog: line 2 of the handler's output is not a reply, {says}");
+        let says = format!("backlog: line 2 of the handler's output {says}");
         let env = records(3);
         fs::write(env.path("line"), line).unwrap();
         // What it says behind the wrong line does not count.
@@ -263,7 +273,7 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
     let (first, rest) = ran.stderr.split_once('\n').unwrap();
     let says = "backlog: line 1 of the handler's output is not a reply, not JSON: starting up ";
     assert!(first.starts_with(says), "{first}");
-    let says = "backlog: record 3 stays as it was: the handler wrote a line that is not a reply; it was \
+    let says = "backlog: record 3 stays as it was: the handler wrote a line that is not a reply; handlers were \
                 restarted 3 times; the pass stops here\n";
     assert_eq!(rest, says);
 }
@@ -335,7 +345,7 @@ for it in records():
 fn such_records_use_up_the_restarts_and_then_the_pass_stops() {
     let env = records(6);
     let ran = pass(&env, "--ndays 1", "sh -c 'read -r hello; read -r it; exit 127'");
-    let says = "record 2 stays as it was: the handler ended with exit status 127; it was restarted \
+    let says = "record 2 stays as it was: the handler ended with exit status 127; handlers were restarted \
                 3 times; the pass stops here";
     ran.fails(1, &["record 6 stays as it was: the handler ended with exit status 127\n", says]);
     assert_eq!(env.count("NEW"), 6);

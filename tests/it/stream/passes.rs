@@ -172,7 +172,7 @@ for it in records():
     let dies = "read -r hello; read -r record; exit 3";
     let now = MIDNIGHT + DAY;
     let args = format!("process --ndays 1 --stream -- {}", sh(dies));
-    env.run_at(now, &args).fails(1, &["it was restarted 3 times; the pass stops here"]);
+    env.run_at(now, &args).fails(1, &["handlers were restarted 3 times; the pass stops here"]);
     assert_eq!(
         database.query("SELECT status, count(*) FROM backlog GROUP BY 1 ORDER BY 1"),
         "ERROR|4\nNEW|296"

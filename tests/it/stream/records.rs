@@ -378,7 +378,7 @@ fn a_number_that_may_mean_two_records_settles_neither() {
     let answers = "    answer(it['ID'], 'success' if it['PAYLOAD'] == 'true' else 'failure')\n";
     let handler = python(&env, &format!("{ROUNDS}{answers}"));
     let says = [
-        "its id 1152921504606846976 matches several records in flight; numbers from 2^53 on lose digits in \
+        "answers record 1152921504606846976, which may be several records in flight; numbers from 2^53 on lose digits in \
          JavaScript: answer with \"backlog_id\" as the id",
     ];
     pass(&env, "--ndays 1", &format!("python3 {handler}")).fails(1, &says);

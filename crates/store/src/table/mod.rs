@@ -153,7 +153,7 @@ impl Table {
             let is_rounded = *column_type == ColumnType::Real
                 || *column_type == ColumnType::LocalTime && declared == "date";
             !is_rounded
-                && spelling.is_unique(&self.failure_dates.zone)
+                && spelling.is_unambiguous(&self.failure_dates.zone)
                 && spelling.reads_back(&self.failure_dates)
         };
         let is_exact = self.failures.is_some() && self.last_failure.as_ref().is_some_and(is_exact);

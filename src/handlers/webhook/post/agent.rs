@@ -1,4 +1,4 @@
-//! The agents that send requests. An error before the connection is complete, TLS included, is a [`NotSent`].
+//! The agents that send requests. An error before the connection is complete, TLS included, is a [`ConnectError`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,10 +24,10 @@ use crate::handlers::webhook::Proxies;
 
 /// Maximum time to read the body of an answer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Servers close connections that are idle for two seconds or more, which may cost an attempt.
+/// Some servers close connections that are idle for two seconds or more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// Makes an agent, for a proxy or for public hosts only. It connects for the URI `probed`, and sends nothing.
+/// Makes an agent. A request for the URI `probed` ends once it is connected, and sends nothing.
 pub fn agent(
     timeout: Option<Duration>,
     connections: usize,
@@ -54,22 +54,22 @@ pub fn agent(
 }
 
 #[derive(Debug)]
-pub enum NotSent {
+pub enum ConnectError {
     NoAddress { message: String, reach: Reach },
     NotConnected(Error),
     Probed,
 }
 
-impl fmt::Display for NotSent {
+impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-impl std::error::Error for NotSent {}
+impl std::error::Error for ConnectError {}
 
-impl From<NotSent> for Error {
-    fn from(why: NotSent) -> Self {
+impl From<ConnectError> for Error {
+    fn from(why: ConnectError) -> Self {
         Self::Other(Box::new(why))
     }
 }
@@ -91,10 +91,10 @@ impl Connector for ProbingConnector {
         let connected = self.connector.connect(details, chained).map_err(|error| {
             // Other errors come from the resolver, or from the connection to a proxy.
             let is_connecting = !matches!(error, Error::Other(_));
-            if is_connecting { NotSent::NotConnected(error).into() } else { error }
+            if is_connecting { ConnectError::NotConnected(error).into() } else { error }
         })?;
         match self.probed.as_ref() == Some(details.uri) {
-            true => Err(NotSent::Probed.into()),
+            true => Err(ConnectError::Probed.into()),
             false => Ok(connected),
         }
     }
@@ -119,7 +119,8 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
 /// A valid proxy, with the hosts that are reached directly.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    pub origin: &'static str,
+    /// Variable that names it.
+    pub variable: &'static str,
     pub proxy: ureq::Proxy,
 }
 
@@ -145,7 +146,7 @@ impl Proxy {
         }
         let proxy = proxies.bypass.iter().fold(proxy, |proxy, entry| proxy.no_proxy(entry));
         let proxy = proxy.build().with_context(hint)?;
-        Ok(Some(Self { origin: *name, proxy }))
+        Ok(Some(Self { variable: *name, proxy }))
     }
 
     pub fn needs_tls(is_https: bool, proxy: Option<&Self>) -> bool {
@@ -171,10 +172,10 @@ impl<R: Resolver> Resolver for HostResolver<R> {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
         let host = uri.host().unwrap_or_default();
-        let none = |reach, message| NotSent::NoAddress { message, reach }.into();
+        let none = |reach, message| ConnectError::NoAddress { message, reach }.into();
         let found = self.system.resolve(uri, config, timeout).map_err(|error| {
             if matches!(error, Error::Timeout(_)) {
-                return NotSent::NotConnected(error).into();
+                return ConnectError::NotConnected(error).into();
             }
             let reason =
                 if let Error::Io(error) = &error { reason(error) } else { error.to_string() };
@@ -233,7 +234,7 @@ mod tests {
     fn chosen(env: &[(&str, &str)], is_https: bool) -> Option<String> {
         let chosen = Proxy::choose(&proxies(env), is_https).unwrap()?;
         let (kind, place) = (chosen.proxy.protocol().to_string().to_lowercase(), chosen.address());
-        Some(format!("{} {kind}://{place}/", chosen.origin))
+        Some(format!("{} {kind}://{place}/", chosen.variable))
     }
 
     #[test]
@@ -367,7 +368,7 @@ mod lookup_tests {
             &["[::ffff:10.0.0.1]:80"],
         ] {
             let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
-            let Some(NotSent::NoAddress { message: error, reach: Reach::NotSent }) =
+            let Some(ConnectError::NoAddress { message: error, reach: Reach::NotSent }) =
                 error.downcast_ref()
             else {
                 panic!()

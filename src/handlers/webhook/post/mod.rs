@@ -23,7 +23,7 @@ use crate::handlers::{Handler, HandlerContext, Job, Workers, document};
 use outcome::{Reply, reply_outcome};
 
 pub use agent::{Proxy, agent, tls_config};
-pub use outcome::{Exchange, failure_outcome};
+pub use outcome::{RequestInfo, failure_outcome};
 
 /// Number of consecutive requests without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
@@ -91,7 +91,7 @@ impl Handler for Post {
 
     /// Abandons the requests. The receiver may still process one: the idempotency key shows that the next request is the
     /// same.
-    fn end(&self, ids: &[Id], _: Duration) {
+    fn interrupt(&self, ids: &[Id], _: Duration) {
         let abandoned: Vec<_> = {
             let mut in_flight = lock(&self.shared.in_flight);
             ids.iter().filter_map(|id| in_flight.remove(id)).collect()
@@ -222,7 +222,7 @@ impl Client {
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
         let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
         agent.unwrap_or(&self.direct).run(request).map_err(|error| {
-            failure_outcome(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" })
+            failure_outcome(&error, &RequestInfo { uri: &uri, timeout, proxy, ca: "--ca-file" })
         })
     }
 

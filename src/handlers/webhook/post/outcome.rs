@@ -14,12 +14,12 @@ use rustls::{CertificateError, Error as TlsError};
 use serde_json::Value;
 use ureq::{Error, Timeout};
 
-use super::agent::{NotSent, Proxy};
+use super::agent::{ConnectError, Proxy};
 use crate::handlers::GivesUp;
 
 /// Maximum number of characters of a server's message.
-const SHOWN: usize = 200;
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const MAX_MESSAGE_CHARS: usize = 200;
+const MAX_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Keys of error messages in JSON, the most precise first.
 const MESSAGES: [&str; 7] =
     ["message", "error_description", "detail", "error", "errors", "msg", "title"];
@@ -59,7 +59,7 @@ fn wait(text: &str, now: Instant) -> Option<Duration> {
         let ahead = i128::from(date.as_secs()) - i128::from(now.0);
         u64::try_from(ahead.max(0)).unwrap_or(u64::MAX)
     };
-    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+    Some(Duration::from_secs(seconds).min(MAX_WAIT))
 }
 
 fn error(reply: &Reply<'_>) -> String {
@@ -109,14 +109,14 @@ fn message_of(json: &Value) -> Option<String> {
 fn first_line(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let line: String = line.chars().filter(|c| !c.is_control()).collect();
-        let line: String = one_line(line.trim()).chars().take(SHOWN).collect();
+        let line: String = one_line(line.trim()).chars().take(MAX_MESSAGE_CHARS).collect();
         (!line.is_empty()).then_some(line)
     })
 }
 
 /// The parts of a request that error messages name.
 #[derive(Debug)]
-pub struct Exchange<'a> {
+pub struct RequestInfo<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
     pub proxy: Option<&'a Proxy>,
@@ -125,20 +125,20 @@ pub struct Exchange<'a> {
 }
 
 /// Outcome of a request without an answer. Nothing is sent before the connection is complete.
-pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
+pub fn failure_outcome(error: &Error, request: &RequestInfo<'_>) -> Outcome {
     // The first connection leads to the proxy if there is one.
-    let of_proxy = |message: String| match request.proxy {
-        Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
+    let with_proxy = |message: String| match request.proxy {
+        Some(proxy) => format!("{message}; it is the proxy of {}", proxy.variable),
         None => message,
     };
     let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
     let (error, reach) = match unsent {
-        Some(NotSent::Probed) => return Outcome::Interrupted,
-        Some(NotSent::NoAddress { message, reach: Reach::Nobody { counts: false } }) => {
-            (of_proxy(message.clone()), Reach::Nobody { counts: false })
+        Some(ConnectError::Probed) => return Outcome::Interrupted,
+        Some(ConnectError::NoAddress { message, reach: Reach::Nobody { counts: false } }) => {
+            (with_proxy(message.clone()), Reach::Nobody { counts: false })
         }
-        Some(NotSent::NoAddress { message, reach }) => (message.clone(), *reach),
-        Some(NotSent::NotConnected(Error::Io(error)))
+        Some(ConnectError::NoAddress { message, reach }) => (message.clone(), *reach),
+        Some(ConnectError::NotConnected(Error::Io(error)))
             if matches!(
                 error.kind(),
                 AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable
@@ -146,15 +146,14 @@ pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
         {
             let address = request.proxy.map_or_else(|| address(request.uri), Proxy::address);
             let message = format!("could not connect to {address}: {}", reason(error));
-            (of_proxy(message), Reach::Nobody { counts: false })
+            (with_proxy(message), Reach::Nobody { counts: false })
         }
-        Some(NotSent::NotConnected(error)) => {
+        Some(ConnectError::NotConnected(error)) => {
             (message(error, request, false), Reach::Nobody { counts: false })
         }
         None if matches!(error, Error::Protocol(error) if error.to_string().ends_with(NO_HTTP)) => {
             let address = address(request.uri);
-            let message =
-                format!("the answer of {address} is not HTTP: is it a port for https://?");
+            let message = format!("the answer of {address} is not HTTP: is this an HTTPS port?");
             (message, Reach::Nobody { counts: false })
         }
         None => (message(error, request, true), Reach::MayHaveWorked),
@@ -170,21 +169,23 @@ fn address(uri: &Uri) -> String {
     format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(port))
 }
 
-fn of_tls(error: &Error) -> Option<&TlsError> {
+fn tls_error(error: &Error) -> Option<&TlsError> {
     if let Error::Rustls(error) = error {
         return Some(error);
     }
     if let Error::Io(error) = error { error.get_ref()?.downcast_ref() } else { None }
 }
 
-fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String {
+fn message(error: &Error, request: &RequestInfo<'_>, is_connected: bool) -> String {
     let address = address(request.uri);
-    if let Some(TlsError::InvalidCertificate(error)) = of_tls(error) {
+    if let Some(TlsError::InvalidCertificate(error)) = tls_error(error) {
         let host = request.uri.host().unwrap_or_default();
         format!("could not verify the certificate of {host}: {}", distrust(error, request.ca))
-    } else if let Some(TlsError::InvalidMessage(_)) = of_tls(error) {
-        format!("could not agree on TLS with {address}: its answer is not TLS; is the URL http://?")
-    } else if let Some(error) = of_tls(error) {
+    } else if let Some(TlsError::InvalidMessage(_)) = tls_error(error) {
+        format!(
+            "could not agree on TLS with {address}: its answer is not TLS; should the URL begin with http://?"
+        )
+    } else if let Some(error) = tls_error(error) {
         format!("could not agree on TLS with {address}: {error}")
     } else if let Error::Tls(error) = error {
         format!("could not agree on TLS with {address}: {error}")
@@ -210,8 +211,8 @@ fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String 
     } else if let Error::Protocol(error) = error {
         format!("could not understand the answer of {address}: {error}")
     } else if let Error::ConnectProxyFailed(reason) = error {
-        let variable = request.proxy.map_or("the environment", |proxy| proxy.origin);
-        format!("the proxy of {variable} made no connection to {address}: {reason}")
+        let variable = request.proxy.map_or("the environment", |proxy| proxy.variable);
+        format!("the proxy of {variable} could not connect to {address}: {reason}")
     } else if let Error::LargeResponseHeader(_, most) = error {
         format!("the answer of {address} has more than {most} bytes of headers")
     } else {
@@ -223,7 +224,9 @@ fn distrust(error: &CertificateError, ca: &str) -> String {
     use CertificateError as Wrong;
     // An authority with the right name and another key makes a bad signature.
     let words = if matches!(error, Wrong::UnknownIssuer | Wrong::BadSignature) {
-        return format!("its authority is unknown; name its authority with {ca}");
+        return format!(
+            "it is signed by an unknown authority; pass the certificate of the authority with {ca}"
+        );
     } else if matches!(error, Wrong::Expired | Wrong::ExpiredContext { .. }) {
         "it has expired; is the clock right?"
     } else if matches!(error, Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) {
@@ -231,9 +234,9 @@ fn distrust(error: &CertificateError, ca: &str) -> String {
     } else if matches!(error, Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) {
         "it is for another host; correct the host in the URL"
     } else if tls_roots::is_ca_as_server(error) {
-        "it is an authority's own; give the server one that the authority has signed"
+        "it is the certificate of an authority; install a server certificate that the authority has signed"
     } else {
-        return format!("{error}; name its authority with {ca}");
+        return format!("{error}; pass the certificate of its authority with {ca}");
     };
     words.into()
 }

@@ -59,7 +59,7 @@ fn no_value_climbs_out_of_its_directory() {
     };
     assert!(two(".", ".").is_err());
     assert!(two("x/.", "./y").is_err());
-    // What would have to be decoded twice, and what only begins or ends with dots.
+    // Dots that are encoded twice, and names that only begin or end with dots.
     assert_eq!(two("%2", "e/x").unwrap(), "http://h/%252e%2Fx");
     for (value, shown) in [
         ("%2e%2e", "%252e%252e"),
@@ -88,7 +88,7 @@ fn a_host_may_be_filled_but_stays_a_host() {
 }
 
 #[test]
-fn a_column_in_the_authority_is_told_from_one_behind_it() {
+fn columns_in_the_authority_are_recognized() {
     for (template, expected) in [
         ("https://{host}/x", true),
         ("https://{host}.example.com/{id}", true),
@@ -101,7 +101,7 @@ fn a_column_in_the_authority_is_told_from_one_behind_it() {
 }
 
 #[test]
-fn urls_are_taken_as_they_are() {
+fn valid_urls_are_accepted() {
     for (template, expected) in [
         ("HTTPS://example.com", "https://example.com/"),
         ("http://[::1]:8080/a%20b;c", "http://[::1]:8080/a%20b;c"),
@@ -142,7 +142,7 @@ fn bad_urls_are_refused() {
         ("http://h/é", "percent-encode it"),
         ("http://h/a\\b", "percent-encode it"),
         ("http://h/{a", "is not closed"),
-        ("http://h/a}", "'}' cannot stand"),
+        ("http://h/a}", "'}' is not legal"),
         ("http://h/{}", "braces in the URL are empty"),
         ("http://{u}:S3krit@h/", "the user in the URL cannot have a placeholder"),
     ] {

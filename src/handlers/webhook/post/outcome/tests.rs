@@ -43,7 +43,7 @@ fn every_status_has_an_outcome() {
 }
 
 #[test]
-fn a_listed_status_gives_up_whatever_else_is_said() {
+fn a_listed_status_gives_up_before_all_other_rules() {
     let listed = &GivesUp { on_4xx: false, on: vec![301, 410, 503] };
     for (status, expected) in [
         (410, give_up("HTTP 410 Gone")),
@@ -116,7 +116,7 @@ fn retry_after_counts_only_where_it_belongs() {
 #[test]
 fn the_servers_words_are_one_short_line() {
     let long = "é".repeat(300);
-    let shown = "é".repeat(SHOWN);
+    let shown = "é".repeat(MAX_MESSAGE_CHARS);
     for (body, expected) in [
         ("", ""),
         (" \r\n\t\n", ""),
@@ -148,7 +148,7 @@ fn the_servers_words_are_one_short_line() {
 }
 
 #[test]
-fn of_json_the_message_is_shown_in_each_usual_shape() {
+fn the_message_in_json_is_found_in_the_usual_shapes() {
     for body in [
         r#"{"message":"no stock","error":"Bad Request"}"#,
         r#"{"error":"no stock"}"#,

@@ -104,7 +104,7 @@ fn server_that_moved() -> Server {
 }
 
 #[test]
-fn no_answer_in_time_is_said() {
+fn a_timeout_is_reported() {
     let server = Server::new(&[
         ("/nothing", Answer::default().hold()),
         ("/line", Answer::default().bytes("HTTP/1.1 200").hold()),
@@ -170,7 +170,7 @@ fn a_long_body_is_not_read() {
 }
 
 #[test]
-fn what_is_no_answer_is_said_to_be_none() {
+fn invalid_answers_are_reported() {
     let server = Server::new(&[
         ("/drop", Answer::default().close()),
         ("/half", Answer::default().bytes("HTTP/1.1 200 OK\r\nX").close()),

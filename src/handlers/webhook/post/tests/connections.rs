@@ -39,7 +39,7 @@ fn there_are_no_more_connections_than_jobs() {
 }
 
 #[test]
-fn a_server_may_close_what_it_has_announced() {
+fn a_server_may_announce_that_it_closes_the_connection() {
     let answer = Answer::new("200 OK", &["Connection: close"], "x").close();
     let server = Server::new(&[("/", answer)]);
     let client = client(&server.url("/"));

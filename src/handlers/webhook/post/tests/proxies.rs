@@ -94,13 +94,13 @@ fn a_proxy_may_refuse() {
     let proxy = Server::new(&[("h:443", Answer::new("403 Forbidden", &[], ""))]);
     let at = proxy.url("/");
     let error =
-        "the proxy of https_proxy made no connection to h:443: proxy server responded 403/403";
+        "the proxy of https_proxy could not connect to h:443: proxy server responded 403/403";
     let sent = send(&client("https://h/", &[("https_proxy", &at)], Some(&trusted)));
     assert_eq!(sent, unreachable(error));
 }
 
 #[test]
-fn socks_will_do_as_well() {
+fn socks_proxies_work() {
     let server = Server::new(&[("/", fine())]);
     let at = socks();
     for kind in ["socks5", "socks5h"] {

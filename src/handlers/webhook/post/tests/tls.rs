@@ -46,8 +46,8 @@ fn other_authorities_are_not_believed() {
     let other = Trusted::new("127.0.0.1", "other");
     let server = Server::with_tls(&answers(), other.server.clone());
     let expected = unreachable(
-        "could not verify the certificate of 127.0.0.1: its authority is unknown; name its \
-         authority with --ca-file",
+        "could not verify the certificate of 127.0.0.1: it is signed by an unknown authority; pass \
+         the certificate of the authority with --ca-file",
     );
     assert_eq!(send(&client(&server.url("/"), &trusted)), expected);
     assert!(server.received().is_empty());
@@ -67,7 +67,10 @@ fn a_certificate_is_for_one_host() {
 fn nothing_was_sent_to_a_server_without_tls() {
     let trusted = Trusted::new("127.0.0.1", "plain");
     for (answer, expected) in [
-        ("HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not TLS; is the URL http://?"),
+        (
+            "HTTP/1.1 400 Bad Request\r\n\r\n",
+            "its answer is not TLS; should the URL begin with http://?",
+        ),
         ("", "unexpected end of file"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -92,7 +95,7 @@ fn a_port_of_another_protocol_has_processed_nothing() {
         let sent = send(&client_of(webhook(&server.url("/"))));
         let message = sent.error().unwrap();
         assert_eq!(sent, unreachable(message));
-        assert!(message.ends_with("is not HTTP: is it a port for https://?"), "{message}");
+        assert!(message.ends_with("is not HTTP: is this an HTTPS port?"), "{message}");
     }
     // This may come from a receiver that has processed the request.
     let server = Server::new(&[("/", Answer::default().bytes("HTTP/1.1 OK\r\n\r\n").close())]);

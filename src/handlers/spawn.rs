@@ -1,4 +1,4 @@
-//! Commands as the kernel takes them. The commands of a pass share a part of their environment.
+//! Starts commands with `posix_spawn`. The commands of a pass share a part of their environment.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
@@ -109,7 +109,7 @@ impl<'a> HandlerCommand<'a> {
         attributes.set_flags(flags)?;
         let program = argv.first().map_or(c"", CString::as_c_str);
         let pid = posix_spawnp(program, &actions, &attributes, &argv, &environment)?;
-        Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("it has no number"))
+        Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("invalid process ID"))
     }
 }
 

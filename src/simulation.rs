@@ -1,5 +1,5 @@
-//! Simulation: the engine itself on a table in memory, with a clock that goes from tick to tick and a handler that
-//! always fails; how even its load is, and how far waits deviate.
+//! Simulation: the engine on a table in memory, with a clock that steps from tick to tick and a handler that
+//! always fails; and figures about the evenness of load and delays.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, Settle
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub rows: Vec<Record>,
-    /// Whether all rows are new at the start, so that they fail together.
+    /// True if all rows are new at the start, so that they fail together.
     pub is_cohort: bool,
     pub start: Instant,
     pub secs: i64,
@@ -28,13 +28,13 @@ impl Scenario {
     }
 }
 
-/// They are kept, in 16 bytes each.
+/// Maximum number of attempts, which are kept in 16 bytes each.
 const MOST_ATTEMPTS: usize = 30_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tried {
     pub row: u32,
-    /// 1 for the first of the record's life, which need not have been simulated.
+    /// Number of the attempt since the record was inserted, perhaps before the simulation.
     pub attempt: u32,
     pub at: i64,
 }
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// What the passes of a line have reached before `now`, if there is one in each tick.
+/// The last slot that the passes of a line have reached before `now`, if there is a pass in each tick.
 fn reached_before(line: &CronLine, first_pass: Instant, now: Instant) -> Option<Slot> {
     let slot = line.reached(first_pass)?;
     let every_secs = line.schedule.policy.every_secs();
@@ -67,7 +67,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let every_secs = policy.every_secs();
-    // Passes start with the ticks.
+    // Passes begin with ticks.
     let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
     let first_pass = pass_at(start);
     let line_at = |now| {
@@ -75,7 +75,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
         CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..line.clone() }
     };
     let rule = line_at(first_pass).due_rule(first_pass, false);
-    let first = |facts: Facts<'_>| rule.forecast(facts, first_pass).next().map(|it| it.at);
+    let first = |facts: Facts<'_>| Some(rule.forecast(facts, first_pass).next()?.at);
     let next = line.clone();
     let next_at = move |facts: Facts<'_>, now| {
         let policy = &next.schedule.policy;
@@ -137,37 +137,37 @@ impl Observer for Recorder {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     pub attempts: usize,
-    /// The most retries in one tick.
+    /// Maximum number of retries in one tick.
     pub peak: usize,
-    /// Ticks without a retry, from the first retry to the end, and how many ticks these are.
+    /// Number of ticks without a retry, out of `ticks` from the first retry to the end.
     pub idle_ticks: i64,
     pub ticks: i64,
     /// The longest stretch of such ticks, in seconds.
     pub longest_idle_secs: i64,
-    /// Of records that fail all at once and for good; see [`evenness`].
+    /// For records that fail together and without end; see [`evenness`].
     pub evenness: Option<Evenness>,
 }
 
 /// Two ratios of a standard deviation to a mean: the lower, the better.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evenness {
-    /// Of the load, in bins of 5 % of the wait in force.
+    /// For the load, in bins of 5 % of the delay in force.
     pub unevenness: f64,
-    /// Of the waits over the records, on average over the waits after the first.
+    /// For each delay over the records, on average over the delays after the first.
     pub deviation: f64,
 }
 
-/// A bin is this part of the mean wait in force.
+/// Length of a bin as a fraction of the mean delay in force.
 const BIN: f64 = 0.05;
 
 pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> Figures {
     let every_secs = schedule.policy.every_secs();
     let tick_of = |at: i64| scenario.instant(at).tick(every_secs);
-    let retries: Vec<i64> =
-        attempts.iter().filter(|it| it.attempt > 1).map(|it| tick_of(it.at)).collect();
+    let retries = attempts.iter().filter(|tried| tried.attempt > 1);
+    let retries: Vec<i64> = retries.map(|tried| tick_of(tried.at)).collect();
     let in_each = || retries.chunk_by(|one, other| one == other).map(<[i64]>::len);
     let ticks = retries.first().map_or(0, |first| tick_of(scenario.secs) - first + 1);
-    // The tick behind the end is as good as one with a retry.
+    // The tick after the end counts as one with a retry.
     let ends = retries.iter().copied().skip(1).chain([tick_of(scenario.secs) + 1]);
     let longest_idle = retries.iter().zip(ends).map(|(tick, next)| next - tick - 1).max();
     let is_cohort = scenario.is_cohort && !schedule.limits.limits_attempts();
@@ -186,22 +186,23 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
     }
 }
 
-/// Retries counted in bins of time that are the same for all runs, so that their loads compare.
+/// Numbers of retries in bins of time, the same bins for all runs.
 pub struct Loads {
-    /// Length of a bin: whole ticks, so that no bin holds more only because it holds one tick more.
+    /// Length of a bin: whole ticks, so that all bins have the same number of ticks.
     pub secs: i64,
-    /// Where the first one begins, in seconds after the start: with the tick that that is in.
+    /// Begin of the first bin in seconds after the start: the begin of a tick.
     pub begins_at: i64,
-    /// The retries in each bin of a run, which has at least one.
+    /// The retries in each bin of a run, which has at least one bin.
     pub of_runs: Vec<Vec<usize>>,
     /// The highest load, at least 1.
     pub peak: usize,
 }
 
 impl Loads {
-    /// `most` is the maximum number of bins. What is after the last whole bin is left out: it would look like a fall.
+    /// `most` is the maximum number of bins. A last bin that is not whole is left out, because the load would seem to
+    /// fall.
     pub fn new(runs: &[Run], scenario: &Scenario, most: usize) -> Self {
-        // Of ticks of one minute and of five, the longer ones are whole numbers of the shorter.
+        // The longest tick is a multiple of the shorter ones.
         let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);
         let tick = |at: i64| scenario.instant(at).tick(every);
         let ticks = usize::try_from(tick(scenario.secs) - tick(0)).unwrap_or(0);
@@ -223,18 +224,17 @@ impl Loads {
     }
 }
 
-/// How even a policy is for records that fail together: reckoned from its own waits, before
-/// cron's ticks round them. With m(k) the mean of wait k over the records and M(k) = m(0) + .. +
-/// m(k), bins run from M(1) to the end, each 5 % of the mean wait in force, which is linear
-/// through (0, m(0)) and (M(k), m(k + 1)); deviations are those of the waits k >= 1 with M(k)
-/// before the end. `None` if that is too short to say.
+/// The evenness of a policy for records that fail together, calculated from the delays before they are rounded to
+/// ticks. With m(k) the mean of delay k over the records and M(k) = m(0) + .. + m(k), bins run from M(1) to the end,
+/// each 5 % of the mean delay in force, which is linear through (0, m(0)) and (M(k), m(k + 1)). Deviations are averaged
+/// over the delays k >= 1 with M(k) before the end. `None` if the time is too short.
 fn evenness(backoff: &Backoff, rows: &[Record], secs: i64) -> Option<Evenness> {
     let end = seconds(secs.unsigned_abs() * 1000);
     let mut waits: Vec<Moments> = Vec::new();
     for row in rows {
         let mut at = 0.0;
         for (k, wait) in backoff.waits(&row.id).map(seconds).enumerate() {
-            // The waits that end late for some records begin in time for others.
+            // A delay that ends late for some records begins in time for others.
             if at > 2.0 * end || k > MOST_WAITS {
                 break;
             }
@@ -250,7 +250,7 @@ fn evenness(backoff: &Backoff, rows: &[Record], secs: i64) -> Option<Evenness> {
     });
     let ends: Vec<f64> = sums.collect();
     let edges = edges(&means, &ends, end)?;
-    // The first bin and the last hold what is outside of the edges.
+    // The first and the last bin hold the retries outside the edges.
     let mut counts = vec![0.0; edges.len() + 1];
     for row in rows {
         let mut at = 0.0;
@@ -272,11 +272,11 @@ fn evenness(backoff: &Backoff, rows: &[Record], secs: i64) -> Option<Evenness> {
     (evenness.unevenness.is_finite() && evenness.deviation.is_finite()).then_some(evenness)
 }
 
-/// Of one record: a policy that waits for next to nothing has no end.
+/// Maximum number of delays of a record, because delays near 0 would take too long.
 const MOST_WAITS: usize = 10_000;
 
 fn edges(means: &[f64], ends: &[f64], end: f64) -> Option<Vec<f64>> {
-    // The mean wait in force between two ends of mean waits, or at one, not before the first.
+    // The mean delay in force at an instant that is not before the end of the first mean delay.
     let in_force = |at: f64| {
         let k = ends.partition_point(|end| *end <= at);
         let (from, wait) = (ends[k - 1], *means.get(k)?);
@@ -334,8 +334,7 @@ mod tests {
         Record::new(Id::Integer(id), None)
     }
 
-    /// The measured rows of the rules of retrying, to 5 %: 100,000 records that fail together, and
-    /// what becomes of them in 24 hours.
+    /// Measured for 100,000 records that fail together, over 24 hours, to 5 %.
     #[test]
     fn the_four_functions_are_as_even_as_they_were_measured() {
         let rows: Vec<_> = (1..=100_000).map(row).collect();
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_has_no_evenness() {
+    fn a_short_time_has_no_evenness() {
         let options = PolicyOptions { every_secs: 60, spread: None };
         let backoff = parse_policy("constant:delay=5m", None, options).unwrap();
         assert_eq!(evenness(&backoff, &[row(1)], 60), None);

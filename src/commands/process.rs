@@ -93,8 +93,8 @@ impl Run<'_> {
         let began = clock.monotonic();
         let log = self.log(&assembly, database.table(), terminal.is_terminal);
         // A pass that cannot write how far it got must not make up for missed ticks: the next one would do so again.
-        let makes_up = assembly.line.makes_up(clock.now());
-        if makes_up && log.record(PassRecord::begin) == Some(false) {
+        let catches_up = assembly.line.catches_up(clock.now());
+        if catches_up && log.record(PassRecord::begin) == Some(false) {
             assembly.line.cursor = Cursor::default();
         }
         let result = self.attempts(database, assembly, &log);
@@ -419,7 +419,7 @@ impl Observer for PassObserver {
         !self.is_named && self.log.archived(&record.id, error, now)
     }
 
-    fn shown(&self, at: Instant) -> String {
+    fn format_instant(&self, at: Instant) -> String {
         self.screen().when(at)
     }
 
@@ -431,7 +431,7 @@ impl Observer for PassObserver {
         self.log.record(|record| record.take_stop_requests()).unwrap_or_default()
     }
 
-    fn second(&mut self) {
+    fn every_second(&mut self) {
         self.log.record(PassRecord::flush);
     }
 

@@ -1,7 +1,7 @@
-//! A crontab line, and the cursor of a running pass: the place from which the next pass of the line goes on.
+//! A crontab line, and the cursor of a running pass, from which the next pass of the line continues.
 //!
-//! By slots the cursor goes past records whose attempts have not ended. They are listed beside it, with the number
-//! of attempts begun: if the pass is killed, no record loses its slot. Only of a fast pass some get one twice.
+//! By slots the cursor moves past records whose attempts have not ended. It lists these, with the number of attempts
+//! begun, so that no record loses its slot if the pass is killed. After a fast pass some records may get a slot twice.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct CronLine {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub cursor: Cursor,
-    /// See [`slots_later`](Self::slots_later): those that the last pass left.
+    /// The [`slots_later`](Self::slots_later) of the last pass.
     pub later: Vec<Slot>,
 }
 
@@ -28,15 +28,15 @@ impl CronLine {
         Self { schedule, capabilities, cursor: Cursor::default(), later: Vec::new() }
     }
 
-    /// Where a pass by slots begins. A slot that was reached too long ago was reached by a wrong clock.
+    /// The slot after which a pass begins. A slot that was reached too long ago was reached by a wrong clock.
     pub fn reached(&self, now: Instant) -> Option<Slot> {
         let every_secs = self.schedule.policy.every_secs();
         let ticks = now.saturating_sub(MOST_BEHIND).tick(every_secs)..=now.tick(every_secs);
         self.slots_reached().filter(|slot| ticks.contains(&slot.tick)).max()
     }
 
-    /// The slots after the clock of this pass that passes have reached: one of the clocks was wrong, so they are left to
-    /// later passes.
+    /// Slots after `now` that earlier passes have reached. One of the clocks was wrong, so they are kept for later
+    /// passes.
     pub fn slots_later(&self, now: Instant) -> Vec<Slot> {
         let tick = now.tick(self.schedule.policy.every_secs());
         let mut later: Vec<_> = self.slots_reached().filter(|slot| slot.tick > tick).collect();
@@ -46,13 +46,13 @@ impl CronLine {
         later
     }
 
-    /// Whether the last pass has reached a slot after this instant.
+    /// True if the last pass has reached a slot after this instant.
     pub fn has_clock_gone_back(&self, now: Instant) -> bool {
         let last = self.slots_reached().next();
         last.is_some_and(|last| last.tick > now.tick(self.schedule.policy.every_secs()))
     }
 
-    /// The slot that the last pass has reached, and those that it left to later passes.
+    /// The slot that the last pass has reached, then the slots that it kept for later passes.
     fn slots_reached(&self) -> impl Iterator<Item = Slot> {
         let Capabilities { keeps_schedule, has_due_column, .. } = self.capabilities;
         let last = self.cursor.reached.as_ref().and_then(Position::slot);
@@ -60,8 +60,8 @@ impl CronLine {
         reached.filter(move |_| !keeps_schedule && !has_due_column)
     }
 
-    /// Whether a pass by slots makes up for missed ticks.
-    pub fn makes_up(&self, now: Instant) -> bool {
+    /// True if a pass at `now` catches up on missed ticks.
+    pub fn catches_up(&self, now: Instant) -> bool {
         let tick = now.tick(self.schedule.policy.every_secs());
         self.reached(now).is_some_and(|slot| slot.tick < tick - 1)
     }
@@ -77,7 +77,7 @@ impl CronLine {
         DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
 
-    /// The order of a pass. By slots, and if a limit may cut it short, it goes on from the last one.
+    /// The searches of a pass. By slots, and with a limit, they continue from the last pass.
     pub fn plan(&self, order: Order, limits: &PassLimits) -> SearchPlan {
         let may_be_cut_short = limits.max_records.is_some()
             || limits.max_runtime.is_some()
@@ -99,29 +99,30 @@ impl CronLine {
     }
 }
 
-/// Maximum age of a slot from which a pass goes on.
+/// Maximum age of a slot from which a pass continues.
 const MOST_BEHIND: i64 = 366 * DAY;
 /// Maximum number of slots after the clock that are kept: one for each jump of the clock.
 const MOST_LATER: usize = 4;
 
-/// Maximum number of attempts begun for one slot: the record may be what kills the passes.
+/// Maximum number of attempts begun for one slot: the record may kill its passes.
 const MOST_BEGUN: u32 = 3;
+
 #[derive(Debug, Default)]
 pub struct PassCursor {
-    /// The slot or the failed record that the pass has come to.
+    /// The last slot or failed record that the pass has reached.
     last: Option<Position>,
-    /// Records whose slots have come and that are still to be tried.
+    /// Records that are still to be tried for a slot before `last`.
     kept: HashMap<Id, Kept>,
     pub stuck: Option<SortKey>,
     is_capped: bool,
-    /// Whether a limited pass has come to a failed record.
-    is_on_its_way: bool,
-    /// Whether the cursor has changed since it was last noted.
-    is_news: bool,
+    /// True if a limited pass has reached a failed record.
+    has_reached_failed: bool,
+    /// True if the cursor has changed since it was last saved.
+    has_changed: bool,
 }
 
 impl PassCursor {
-    /// Begins where the last pass ended: if new records use up the limit, the place stays as it was.
+    /// Begins at the cursor of the last pass, which remains if new records use up the limit.
     pub fn new(span: Option<Span>, plan: &SearchPlan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
@@ -141,37 +142,37 @@ impl PassCursor {
             let last = self.last.as_ref().and_then(Position::slot);
             self.last = last.max(Some(slot)).map(Position::Slot);
         } else if self.is_capped && record.status == Status::Error {
-            // The first one is noted at once, so that passes which are killed each time make progress.
-            self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
+            // The first position is saved at once, so that passes that are all killed make progress.
+            self.has_changed |= !std::mem::replace(&mut self.has_reached_failed, true);
             self.last = Some(Position::Key(record.key()));
         }
     }
 
     pub fn keep(&mut self, id: &Id, slot: Slot) -> &mut Kept {
-        self.is_news = true;
+        self.has_changed = true;
         let kept = || Kept { id: id.clone(), slot, begun: 0 };
         self.kept.entry(id.clone()).or_insert_with(kept)
     }
 
     pub fn settled(&mut self, id: &Id) {
-        self.is_news |= self.kept.remove(id).is_some();
+        self.has_changed |= self.kept.remove(id).is_some();
     }
 
-    /// Takes back that a record was handed out.
-    pub fn came_back(&mut self, id: &Id) {
+    /// The attempt at a record did not take place.
+    pub fn undone(&mut self, id: &Id) {
         if let Some(kept) = self.kept.get_mut(id) {
-            self.is_news = true;
+            self.has_changed = true;
             kept.begun = kept.begun.saturating_sub(1);
         }
     }
 
-    /// The cursor for the case that the pass is killed now, if it has changed.
-    pub fn news(&mut self) -> Option<Cursor> {
-        std::mem::take(&mut self.is_news).then(|| self.cursor(self.last.clone()))
+    /// The cursor to save in case the pass is killed, if it has changed.
+    pub fn take_changed(&mut self) -> Option<Cursor> {
+        std::mem::take(&mut self.has_changed).then(|| self.cursor(self.last.clone()))
     }
 
     /// The cursor at the end of a pass over `span`.
-    pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
+    pub fn at_end(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         let end = span.filter(|_| !cut_short).map(|span| Slot::end_of(span.until));
         self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))
     }
@@ -217,30 +218,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_did_all_has_come_to_the_end_of_its_span() {
+    fn a_complete_pass_reaches_the_end_of_its_span() {
         let end = Some(Position::Slot(Slot::end_of(12)));
-        assert_eq!(by_slots_cursor().come_to(Some(SPAN), false).reached, end);
+        assert_eq!(by_slots_cursor().at_end(Some(SPAN), false).reached, end);
         let mut running = by_slots_cursor();
         hand_out(&mut running, 1, slot(10, 1));
         running.settled(&id(1));
-        assert_eq!(
-            running.come_to(Some(SPAN), false),
-            Cursor { reached: end, ..Cursor::default() }
-        );
-        assert_eq!(PassCursor::default().come_to(None, false), Cursor::default());
+        assert_eq!(running.at_end(Some(SPAN), false), Cursor { reached: end, ..Cursor::default() });
+        assert_eq!(PassCursor::default().at_end(None, false), Cursor::default());
     }
 
     #[test]
-    fn what_came_back_keeps_its_slot_and_nothing_else_is_tried_for_one_twice() {
+    fn only_a_record_whose_attempt_did_not_take_place_keeps_its_slot() {
         let mut running = by_slots_cursor();
-        let untouched = running.come_to(Some(SPAN), true);
+        let untouched = running.at_end(Some(SPAN), true);
         assert_eq!(untouched.reached, Some(Position::Slot(SPAN.after)), "nothing was tried");
         hand_out(&mut running, 1, slot(10, 5));
         hand_out(&mut running, 2, slot(11, 0));
-        running.came_back(&id(1));
+        running.undone(&id(1));
         running.settled(&id(2));
         for cut_short in [true, false] {
-            let cursor = running.come_to(Some(SPAN), cut_short);
+            let cursor = running.at_end(Some(SPAN), cut_short);
             assert_eq!(kept(&cursor), [(1, 0)]);
             let reached = if cut_short { slot(11, 0) } else { Slot::end_of(12) };
             assert_eq!(cursor.reached, Some(Position::Slot(reached)));
@@ -248,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_is_killed_leaves_what_it_has_begun_and_how_often() {
+    fn a_killed_pass_leaves_the_records_that_it_has_begun() {
         let mut running = by_slots_cursor();
         hand_out(&mut running, 1, slot(10, 1));
         hand_out(&mut running, 2, slot(10, 2));
         running.settled(&id(2));
-        let cursor = running.news().unwrap();
-        assert_eq!(running.news(), None);
+        let cursor = running.take_changed().unwrap();
+        assert_eq!(running.take_changed(), None);
         assert_eq!(kept(&cursor), [(1, 1)]);
         assert_eq!(cursor.reached, Some(Position::Slot(slot(10, 2))));
 
@@ -262,7 +260,7 @@ mod tests {
         let mut next =
             PassCursor::new(Some(Span { after: slot(10, 2), ..SPAN }), &by_slots(), before);
         hand_out(&mut next, 1, slot(10, 1));
-        let cursor = next.news().unwrap();
+        let cursor = next.take_changed().unwrap();
         assert_eq!(kept(&cursor), [(1, 2)]);
         assert_eq!(cursor.reached, Some(Position::Slot(slot(10, 2))), "it does not go back");
     }

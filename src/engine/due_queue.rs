@@ -4,11 +4,11 @@ use std::collections::{HashSet, VecDeque};
 
 use anyhow::Result;
 use backlog_schedule::{
-    DueRule, End, Id, Instant, Order, Query, Record, SortKey, Span, Status, Verdict, Window,
+    DueRule, End, Id, Instant, Kept, Order, Query, Record, SortKey, Span, Status, Verdict, Window,
 };
 use backlog_store::Reader;
 
-/// Maximum number of ids in one query. The next query goes on after the last key.
+/// Maximum number of ids in one query. The next query continues after the last key.
 const PAGE: usize = 1_000_000;
 
 /// Sizes of the blocks that are checked or deferred while another pass works on the same records.
@@ -19,23 +19,23 @@ const LARGEST_BLOCK: usize = 4096;
 pub struct SearchPlan {
     pub order: Order,
     pub kind: PlanKind,
-    /// Whether no limit may cut the pass short, so that deferred records have their turn.
+    /// True if no limit can end the pass before deferred records are tried.
     pub is_unlimited: bool,
-    /// The record after which the pass begins, because those before it got nowhere and ended the last pass: their turn
-    /// is at the end.
+    /// The pass begins after this record, because the records up to it got nowhere and ended the last pass. They are
+    /// tried at the end.
     pub stuck: Option<SortKey>,
 }
 
 #[derive(Debug, Clone)]
 pub enum PlanKind {
-    /// All in the table's order.
+    /// All due records in the table's order.
     Full,
-    /// A limit may cut the pass short: NEW first, then ERROR after the last one that such a pass tried, so that every
-    /// record has its turn.
+    /// A limit may cut the pass short: NEW first, then ERROR from the cursor of the last such pass on, so that every
+    /// record is tried.
     Capped { cursor: Option<SortKey> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
-    /// Just these, which a person has named.
+    /// Only these records, which a person has named.
     Named(Vec<Id>),
 }
 
@@ -63,8 +63,8 @@ impl SearchPlan {
             up_to: None,
             limit: PAGE,
         };
-        // The search after a key, and the one before it.
-        let behind = |statuses: &[Status], key: Option<&SortKey>| {
+        // The search after a key, then the search up to it.
+        let split = |statuses: &[Status], key: Option<&SortKey>| {
             let before =
                 key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, SearchKind::Due));
             ((Query { after: key.cloned(), ..query(statuses) }, SearchKind::Due), before)
@@ -75,12 +75,12 @@ impl SearchPlan {
         }
         let is_full = matches!(self.kind, PlanKind::Full);
         let first = if is_full { &Status::PENDING[..] } else { &[Status::New] };
-        let (first, last) = behind(first, self.stuck.as_ref());
+        let (first, last) = split(first, self.stuck.as_ref());
         let mut searches = VecDeque::from([first]);
         match &self.kind {
             PlanKind::Full | PlanKind::Named(_) => {}
             PlanKind::Capped { cursor } => {
-                let (second, third) = behind(errors, cursor.as_ref());
+                let (second, third) = split(errors, cursor.as_ref());
                 searches.extend([second].into_iter().chain(third));
             }
             PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
@@ -103,17 +103,18 @@ impl SearchPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: Id,
-    /// Whether it was NEW when it was selected.
+    /// True if it was NEW when it was selected.
     pub was_new: bool,
 }
 
-impl Candidate {
-    fn of(id: &Id) -> Self {
+impl From<&Id> for Candidate {
+    fn from(id: &Id) -> Self {
         Self { id: id.clone(), was_new: false }
     }
+}
 
-    /// A record that was claimed, and is left for later.
-    pub fn of_record(record: &Record) -> Self {
+impl From<&Record> for Candidate {
+    fn from(record: &Record) -> Self {
         Self { id: record.id.clone(), was_new: record.status == Status::New }
     }
 }
@@ -122,17 +123,17 @@ pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
     candidates: VecDeque<Candidate>,
-    /// Records left for later, because another pass works on them; `None` if none may be deferred any more.
+    /// Records to try later, because another pass works on them. `None` if no more records may be deferred.
     deferred: Option<VecDeque<Candidate>>,
-    /// Whether failed records may be deferred, because their rows show what another pass has tried.
+    /// True if failed records may be deferred, because their rows show which of them another pass has tried.
     defers_failed: bool,
-    /// Records that searches leave out, because they are candidates already.
-    left_out: HashSet<Id>,
-    /// Number of candidates to show to the next claim, which skips those that other passes have settled.
+    /// Candidates that searches skip.
+    skipped: HashSet<Id>,
+    /// Number of candidates for the next claim, which skips those that other passes have settled.
     pub look_ahead: usize,
-    /// Records that may have killed a pass, which come last.
+    /// Records that may have killed a pass, to be tried at the end.
     last: VecDeque<Candidate>,
-    /// Why records may be missing, if a search could not be read to its end.
+    /// The error of a search that broke off, so that records may be missing.
     pub broken: Option<String>,
     pub unusable: u64,
 }
@@ -144,10 +145,11 @@ impl DueQueue {
         let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
         kept.sort_by_key(|kept| kept.slot);
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
-        let [mut candidates, last] = [first, last]
-            .map(|kept| kept.into_iter().map(|it| Candidate::of(&it.id)).collect::<VecDeque<_>>());
+        let candidates =
+            |kept: Vec<&Kept>| kept.into_iter().map(|kept| Candidate::from(&kept.id)).collect();
+        let (mut candidates, last): (VecDeque<_>, _) = (candidates(first), candidates(last));
         if let PlanKind::Named(ids) = &plan.kind {
-            candidates = ids.iter().map(Candidate::of).collect();
+            candidates = ids.iter().map(Candidate::from).collect();
         }
         let deferred = plan.is_unlimited.then(VecDeque::new);
         let defers_failed = !by_slots && rule.capabilities.can_snooze;
@@ -157,7 +159,7 @@ impl DueQueue {
             candidates,
             deferred,
             defers_failed,
-            left_out: HashSet::new(),
+            skipped: HashSet::new(),
             look_ahead: 0,
             last,
             broken: None,
@@ -165,55 +167,56 @@ impl DueQueue {
         }
     }
 
-    /// The next search of a drain: busy records, then those that are due, without `errors` only NEW.
-    pub fn again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
+    /// The queue for the next search of a drain: busy records, then due ones; without `errors` only NEW ones.
+    pub fn search_again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
         let mut due =
             Self::new(&SearchPlan { order, kind, is_unlimited: false, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
         }
-        due.left_out = busy.iter().map(|it| it.id.clone()).collect();
+        due.skipped = busy.iter().map(|candidate| candidate.id.clone()).collect();
         due.candidates = busy.into();
         due
     }
 
+    /// Number of candidates found so far.
     pub fn known(&self) -> usize {
         self.candidates.len()
     }
 
     pub fn peek(&self, most: usize) -> Vec<Id> {
-        self.candidates.iter().take(most).map(|it| it.id.clone()).collect()
+        self.candidates.iter().take(most).map(|candidate| candidate.id.clone()).collect()
     }
 
     pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Candidate>> {
-        self.any(reader)?;
+        self.has_next(reader)?;
         Ok(self.candidates.drain(..most.min(self.candidates.len())).collect())
     }
 
     pub fn put_back(&mut self, candidates: Vec<Candidate>) {
-        candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
+        candidates.into_iter().rev().for_each(|candidate| self.candidates.push_front(candidate));
     }
 
-    /// Shows twice as many candidates to the next claim, because other passes have settled the last ones.
+    /// Doubles the number of candidates for the next claim, because other passes have settled the last ones.
     pub fn look_further_ahead(&mut self) {
         self.look_ahead = (2 * self.look_ahead).clamp(FIRST_BLOCK, LARGEST_BLOCK);
     }
 
-    /// Defers the next block once, after so many claims in a row failed: another pass works on them in the same order.
-    /// The block ends before a failed record that must keep its place, because its row does not show who has just tried
-    /// it.
-    pub fn defer_next(&mut self, in_vain: usize) {
+    /// Defers the next block after `busy` claims in a row failed: another pass works on the same records in the same
+    /// order. The block ends before a failed record whose row does not show a try by that pass.
+    pub fn defer_next(&mut self, busy: usize) {
         let Some(deferred) = &mut self.deferred else { return };
-        let block = (2 * in_vain).clamp(FIRST_BLOCK, LARGEST_BLOCK);
-        let may_be = |it: &&Candidate| it.was_new || self.defers_failed;
-        let count = self.candidates.iter().take(block).take_while(may_be).count();
+        let block = (2 * busy).clamp(FIRST_BLOCK, LARGEST_BLOCK);
+        let may_defer = |candidate: &&Candidate| candidate.was_new || self.defers_failed;
+        let count = self.candidates.iter().take(block).take_while(may_defer).count();
         deferred.extend(self.candidates.drain(..count));
     }
 
-    pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
+    /// Searches if no candidate is left. Returns whether there is one.
+    pub fn has_next(&mut self, reader: &mut dyn Reader) -> Result<bool> {
         while self.candidates.is_empty() && !self.searches.is_empty() {
-            // All searches at once, so that no record is tried as NEW and then found as ERROR.
+            // All searches run at once, so that no record is tried as NEW and then found as ERROR.
             for search in std::mem::take(&mut self.searches) {
                 self.read(search, reader)?;
             }
@@ -227,7 +230,7 @@ impl DueQueue {
 
     fn read(&mut self, (query, kind): Search, reader: &mut dyn Reader) -> Result<()> {
         let (mut slots, mut were_new) = (Vec::new(), Vec::new());
-        let (rule, left_out) = (&self.rule, &self.left_out);
+        let (rule, skipped) = (&self.rule, &self.skipped);
         let page = reader.due(&query, &mut |facts| {
             let verdict = rule.verdict(facts);
             let is_wanted = match verdict {
@@ -237,14 +240,14 @@ impl DueQueue {
             };
             // A record that has kept its slot is a candidate already.
             let is_kept = kind == SearchKind::Slots && rule.kept.contains_key(facts.id);
-            if !is_wanted || is_kept || left_out.contains(facts.id) {
+            if !is_wanted || is_kept || skipped.contains(facts.id) {
                 return false;
             }
             slots.push(verdict.slot());
             were_new.push(facts.status == Status::New);
             true
         })?;
-        // A search that was repeated has asked for its first records twice.
+        // A repeated search has asked for its first records twice.
         let asked_before = were_new.len().saturating_sub(page.ids.len());
         let (slots, were_new) = (slots.split_off(asked_before), were_new.split_off(asked_before));
         let candidates = page.ids.into_iter().zip(were_new);
@@ -252,7 +255,7 @@ impl DueQueue {
         if kind == SearchKind::Slots {
             let mut by_slot: Vec<_> = slots.into_iter().zip(candidates).collect();
             by_slot.sort_by_key(|(slot, _)| *slot);
-            self.candidates.extend(by_slot.into_iter().map(|(_, it)| it));
+            self.candidates.extend(by_slot.into_iter().map(|(_, candidate)| candidate));
         } else {
             self.candidates.extend(candidates);
         }
@@ -281,14 +284,14 @@ mod tests {
         DueQueue { candidates, searches: VecDeque::new(), ..due }
     }
 
-    /// The number of the record that comes next, and how many others are left.
+    /// The number of the next record, and the number of the others.
     fn next(due: &DueQueue) -> (i64, usize) {
         let Some(Id::Integer(number)) = due.peek(1).pop() else { return (-1, 0) };
         (number, due.known() - 1)
     }
 
     #[test]
-    fn more_and_more_are_shown_as_long_as_all_are_finished() {
+    fn claims_get_more_candidates_while_other_passes_settle_all() {
         let mut due = queue(0..1);
         let mut next = || {
             due.look_further_ahead();
@@ -339,14 +342,14 @@ mod tests {
         let mut due = queue(0..0);
         due.searches = plan().searches(&due.rule);
         let found = due.next_few(9, &mut Broken).unwrap();
-        let were_new: Vec<_> = found.iter().map(|it| (it.id.clone(), it.was_new)).collect();
-        assert_eq!(were_new, [(Id::Integer(1), true), (Id::Integer(2), false)]);
+        let candidate = |id, was_new| Candidate { id: Id::Integer(id), was_new };
+        assert_eq!(found, [candidate(1, true), candidate(2, false)]);
     }
 
     #[test]
-    fn what_is_deferred_comes_once_more_behind_the_searches_and_before_the_last() {
+    fn deferred_records_are_tried_after_the_searches_and_before_the_last() {
         let mut due = queue(0..1_000);
-        due.last.push_back(Candidate::of(&Id::Integer(7_000)));
+        due.last.push_back(Candidate::from(&Id::Integer(7_000)));
         due.defer_next(2);
         assert_eq!(next(&due), (64, 935));
         due.defer_next(100);
@@ -356,19 +359,19 @@ mod tests {
         let mut reader = OfOne(5_000);
         let found = due.next_few(9, &mut reader).unwrap();
         assert_eq!(found, [Candidate { id: Id::Integer(5_000), was_new: true }]);
-        assert!(due.any(&mut reader).unwrap());
+        assert!(due.has_next(&mut reader).unwrap());
         assert_eq!(next(&due), (0, 264));
         due.defer_next(2);
-        assert_eq!(next(&due), (0, 264), "it is deferred once only");
+        assert_eq!(next(&due), (0, 264), "deferred only once");
         due.next_few(264, &mut reader).unwrap();
         assert_eq!(next(&due), (7_000, 0));
     }
 
     #[test]
-    fn failed_records_keep_their_place_whose_rows_do_not_tell_when_they_failed() {
+    fn failed_records_without_a_last_failure_are_not_deferred() {
         for (defers_failed, number) in [(false, 10), (true, 64)] {
             let mut due = DueQueue { defers_failed, ..queue(0..100) };
-            due.candidates.range_mut(10..).for_each(|it| it.was_new = false);
+            due.candidates.range_mut(10..).for_each(|candidate| candidate.was_new = false);
             due.defer_next(2);
             assert_eq!(next(&due).0, number);
         }
@@ -378,9 +381,9 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_does_not_search_again_what_was_busy() {
+    fn a_drain_does_not_find_busy_records_again() {
         let busy = vec![Candidate { id: Id::Integer(5), was_new: true }];
-        let again = || DueQueue::again(Order::Oldest, queue(0..0).rule, busy.clone(), false);
+        let again = || DueQueue::search_again(Order::Oldest, queue(0..0).rule, busy.clone(), false);
         let mut due = again();
         assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), busy);
         assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), []);

@@ -1,5 +1,5 @@
-//! One pass: claim, handle, settle, in one round of the dispatcher after the other. The only place
-//! where policy, store and handler meet; docs/architecture.md shows its threads.
+//! One pass: rounds of the dispatcher that claim, handle and settle records. Policy, store and handler
+//! meet only here; docs/architecture.md shows the threads.
 
 mod cursor;
 mod dispatcher;
@@ -43,9 +43,9 @@ pub struct PassLimits {
     pub drain: bool,
     pub max_consecutive_failures: Option<u32>,
     pub rate: Option<RateLimit>,
-    /// Only these records, due or not, if there are any.
+    /// If not empty, only these records are tried, due or not.
     pub named: Vec<Id>,
-    /// Whether records that have succeeded are tried too, if they are named.
+    /// True if named records are tried even after a success.
     pub again: bool,
 }
 
@@ -71,12 +71,12 @@ pub trait Observer {
     /// Another pass has this record in hand.
     fn busy(&mut self, _id: &Id) {}
 
-    /// Whether this error is logged: at a terminal one line for each cause is enough.
+    /// Returns whether this error is logged. At a terminal one line for each cause is enough.
     fn wants_log_line(&mut self, _error: &str) -> bool {
         true
     }
 
-    /// Whether to report that handlers cannot be run or reached: of a webhook, cron's mail has it once an hour.
+    /// Returns whether to report that handlers cannot be run or reached. For a webhook cron mails that once an hour.
     fn may_report(&mut self) -> bool {
         true
     }
@@ -86,31 +86,31 @@ pub trait Observer {
         true
     }
 
-    /// A sentence about the pause that is in force, if there is one.
+    /// Describes the pause in force, if there is one.
     fn paused(&mut self) -> Option<String> {
         None
     }
 
-    /// An instant as the log shows it.
-    fn shown(&self, at: Instant) -> String {
+    /// Formats an instant for the log.
+    fn format_instant(&self, at: Instant) -> String {
         at.to_string()
     }
 
-    /// Other records than before have slow handlers. Each is given with the start of its handler. Returns whether that
-    /// is noted; if not, it is given again.
+    /// The set of slow handlers has changed: their records, and when they were started. Returns whether that was saved;
+    /// otherwise it is called again.
     fn slow_handlers(&mut self, _records: &[(Id, Instant)]) -> bool {
         true
     }
 
-    /// The records whose handlers somebody wants to be stopped. Called each second while handlers are slow.
+    /// Returns the records whose handlers `backlog stop` asks to stop. Called each second while handlers are slow.
     fn stop_requests(&mut self) -> Vec<Id> {
         Vec::new()
     }
 
     /// Called about once a second while the pass waits for handlers.
-    fn second(&mut self) {}
+    fn every_second(&mut self) {}
 
-    /// The next pass of the line should go on from this cursor.
+    /// The next pass of the line continues from this cursor.
     fn reached(&mut self, _cursor: &Cursor) {}
 
     fn finished(&mut self) -> Result<()> {
@@ -126,7 +126,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Begins nothing more, also if the pass is waiting for a lock and cannot be woken.
+    /// Begins nothing more, even while the pass waits for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
@@ -134,16 +134,16 @@ impl Wake {
     }
 
     fn turn(&self) {
-        // The other end is gone when the pass is over.
+        // The receiver is gone when the pass is over.
         let _ = self.turns.send(());
     }
 }
 
 pub struct Handlers {
     pub handler: Arc<dyn Handler>,
-    /// The stop that it heeds, a part of that of the pass.
+    /// Stops the handler. The stop of the pass triggers it.
     pub stop: Arc<Stop>,
-    /// Gets each record that is archived. It heeds the stop of the pass.
+    /// Gets each archived record. The stop of the pass stops it.
     pub on_archive: Option<Arc<dyn Handler>>,
 }
 
@@ -153,7 +153,7 @@ impl Handlers {
     }
 }
 
-/// Runs a pass. `start` makes the handlers once a record is due.
+/// Runs a pass. `start` creates the handlers once a record is due.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
     if let Some(pause) = pass.observer.paused() {
         log::warn!("{pause}");
@@ -162,13 +162,13 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
-    let any = due.any(&mut *pass.store);
+    let any = due.has_next(&mut *pass.store);
     let any = if pass.stop.is_stopping() { any.context(ENDLESS_SEARCH)? } else { any? };
     let span = rule.time.span;
     if span.is_some() || !any && plan.stuck.is_some() {
         // With nothing due, no record keeps a slot.
         let kept = if any { rule.kept.clone() } else { HashMap::new() };
-        pass.observer.reached(&PassCursor::new(span, &plan, kept).come_to(span, any));
+        pass.observer.reached(&PassCursor::new(span, &plan, kept).at_end(span, any));
     }
     if !any {
         pass.observer.finished()?;
@@ -194,7 +194,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let by_main = handler.has_busy_threads().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
     let mut main = MainThread { shared: &shared, turns, wake: &wake, has_stopped: false };
-    main.run_to_the_end();
+    main.run();
     // The thread that submitted the last attempt may still search for more.
     main.wait_for(|| handler.join());
     let tally = shared.with(Dispatcher::finish);
@@ -210,7 +210,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     Ok(tally)
 }
 
-/// Ends the handlers of records whose claims are lost, in a thread, because the store is locked meanwhile.
+/// Starts a thread that ends the handlers of lost claims, because the store is locked meanwhile.
 fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
     let end = move || losses.iter().for_each(|ids| handler.interrupt(&ids, LOST_KILL_DELAY));
     if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {
@@ -221,7 +221,7 @@ fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
                               more time, or an index (`backlog check` says which)";
 
-/// The main thread of a pass: waits for its end, for signals and for --max-runtime.
+/// The main thread of a pass: it waits for the end of the pass, for signals and for --max-runtime.
 struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     turns: Receiver<()>,
@@ -230,7 +230,7 @@ struct MainThread<'a> {
 }
 
 impl MainThread<'_> {
-    fn run_to_the_end(&mut self) {
+    fn run(&mut self) {
         self.shared.round();
         loop {
             match self.shared.with(Dispatcher::next_step) {
@@ -274,7 +274,7 @@ impl MainThread<'_> {
             wake.turn();
         };
         thread::scope(|threads| {
-            // Without another thread, signals are noticed afterwards.
+            // Without a thread, signals are noticed afterwards.
             if thread::Builder::new().spawn_scoped(threads, run).is_err() {
                 run();
             }

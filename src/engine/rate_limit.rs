@@ -1,4 +1,4 @@
-//! The rate limit, a token bucket: a maximum number of attempts in a time, however fast handlers are.
+//! The rate limit, a token bucket: a maximum number of attempts per time.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant as Monotonic};
@@ -16,7 +16,8 @@ impl FromStr for RateLimit {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("{text:?} is no rate; write 50/s, 100/m or 1000/h");
         let (attempts, unit) = text.split_once('/').ok_or_else(wrong)?;
-        let attempts = attempts.trim().parse().ok().filter(|it| (1..=1_000_000_u32).contains(it));
+        let attempts: Option<u32> = attempts.trim().parse().ok();
+        let attempts = attempts.filter(|attempts| (1..=1_000_000).contains(attempts));
         let secs = match unit.trim() {
             "s" | "sec" | "second" => 1,
             "m" | "min" | "minute" => 60,
@@ -50,8 +51,8 @@ impl TokenBucket {
     }
 
     pub fn next_at(&self) -> Monotonic {
-        let behind = self.interval * (self.most - 1);
-        self.full_at.checked_sub(behind).unwrap_or(self.full_at)
+        let to_full = self.interval * (self.most - 1);
+        self.full_at.checked_sub(to_full).unwrap_or(self.full_at)
     }
 }
 
@@ -60,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn a_wrong_rate_is_refused() {
         for text in ["", "50", "0/s", "-1/s", "5/day", "/s", "1.5/s", "1000001/s"] {
             assert!(text.parse::<RateLimit>().is_err(), "{text}");
         }
         assert_eq!("60/m".parse(), Ok(RateLimit(Duration::from_secs(1))));
     }
 
-    /// How many tokens a greedy taker gets in this time, looking every millisecond.
+    /// Number of tokens that are available in this time, if each is taken within a millisecond.
     fn taken(rate: &str, time: Duration) -> usize {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Monotonic::now();
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_taken_than_come_and_the_bucket_held() {
+    fn the_rate_limits_the_number_of_tokens() {
         for (rate, secs, expected) in [("50/s", 10, 504), ("1/s", 10, 10), ("30/m", 10, 5)] {
             assert_eq!(taken(rate, Duration::from_secs(secs)), expected, "{rate}");
         }

@@ -1,4 +1,4 @@
-//! The dispatcher behind its lock. It is run by the threads that submit attempts.
+//! The dispatcher behind its lock. The threads that submit attempts run it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use super::Wake;
 use super::dispatcher::Dispatcher;
 use crate::handlers::Submit;
 
-/// Time for which a thread waits without sleeping: waking a thread takes about as long.
+/// Time for which a thread waits without sleep: waking it would take about as long.
 const QUICK_ROUND: Duration = Duration::from_micros(150);
 
 thread_local! {
-    /// Whether this thread runs a round, in which a handler may submit attempts at once.
+    /// True while this thread runs a round, in which a handler may submit attempts.
     static RUNS_A_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The dispatcher behind its lock, and the attempts that were submitted while somebody held it.
+/// The dispatcher, and the attempts that were submitted while a thread held it.
 #[derive(Clone)]
 pub struct SharedDispatcher {
     submitted: Arc<Mutex<Submitted>>,
@@ -35,7 +35,7 @@ pub struct SharedDispatcher {
 #[derive(Default)]
 struct Submitted {
     ended: Vec<Attempt>,
-    /// Number of threads that wait for the dispatcher, to complete what they have submitted.
+    /// Number of threads that wait for the dispatcher to complete their attempts.
     waiting: usize,
 }
 
@@ -60,22 +60,22 @@ impl SharedDispatcher {
         })
     }
 
-    /// A round without an ended attempt, to fill the free places.
+    /// Runs a round without an ended attempt, which fills free places.
     pub fn round(&self) {
         self.with(|dispatcher| {
             self.complete(dispatcher, Vec::new());
-            dispatcher.rest();
+            dispatcher.flush();
         });
     }
 
-    /// Completes what came in meanwhile, too.
+    /// Calls `act` with the dispatcher, then completes the attempts that were submitted meanwhile.
     pub fn with<T>(&self, act: impl FnOnce(&mut Dispatcher) -> T) -> T {
         let result = act(&mut lock(&self.dispatcher));
         self.catch_up();
         result
     }
 
-    /// Runs rounds until no ended attempt is left, or another thread is there to complete them.
+    /// Runs rounds until no ended attempt is left, or another thread waits to complete them.
     fn catch_up(&self) {
         while self.has_ended() {
             let Some(mut dispatcher) = self.take() else { return };
@@ -84,7 +84,7 @@ impl SharedDispatcher {
                 self.complete(&mut dispatcher, ended);
             }
             if !self.has_ended() {
-                dispatcher.rest();
+                dispatcher.flush();
             }
             drop(dispatcher);
             if lock(&self.submitted).waiting > 0 {
@@ -106,8 +106,8 @@ impl SharedDispatcher {
         self.is_quick.store(is_quick, Ordering::Relaxed);
     }
 
-    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept would be woken
-    /// on the processor of the busy thread.
+    /// The dispatcher, unless another thread holds it for longer than a quick round. Waits without sleep, because a
+    /// sleeping thread would wake up on the processor of the busy thread.
     fn take(&self) -> Option<MutexGuard<'_, Dispatcher>> {
         let taken = self.try_take();
         let is_own = RUNS_A_ROUND.get();

@@ -17,36 +17,37 @@ pub struct Tally {
     /// Archived without an attempt: the last one never reported back, or the record is too old.
     pub expired: u64,
     pub interrupted: u64,
-    /// Left as they were, because the handler could not be run.
+    /// Unchanged, because the handler could not be run.
     pub unable: u64,
     /// Rows that could not be read or written.
     pub refused: u64,
-    /// Outcomes that were written without the text of their error.
+    /// Outcomes that were written without their error text.
     pub unstored: u64,
-    /// Records that were not tried, because more than one row has their id, or their id is none.
+    /// Not tried, because more than one row has their id.
     pub ambiguous: u64,
+    /// Not tried, because their id cannot be used.
     pub unusable: u64,
     /// Reasons why due records may not have been found.
     pub incomplete: Vec<String>,
-    /// Changed by the application while their handler ran.
+    /// Changed by the application while their handlers ran.
     pub changed: u64,
-    /// Left as they were, because their claims were lost while their handlers ran.
+    /// Unchanged, because their claims were lost while their handlers ran.
     pub lost: u64,
     /// Successes that were written although their claims were lost.
     pub lost_and_written: u64,
-    /// In the hands of other passes.
+    /// Held by other passes.
     pub busy: u64,
-    /// Errors of the handler that are no record's fault.
+    /// Errors of the handler that no record caused.
     pub faults: u64,
     pub stopped: Option<Stopped>,
-    /// Whether the pass ended before everything due was tried.
+    /// True if the pass ended before all due records were tried.
     pub is_cut_short: bool,
     pub found_nothing: bool,
-    /// Whether anything was written since the last search of a drain.
+    /// True if anything was written since the last search of a drain.
     pub progress: bool,
 }
 
-/// Why a pass ended before everything due was tried.
+/// The reason why a pass ended before all due records were tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
     Signal(i32),
@@ -62,14 +63,14 @@ pub struct SettledAttempt<'a> {
     pub number: u32,
     pub started_at: Instant,
     pub attempt: &'a Attempt,
-    /// Why the table refuses the text of the error, if it does.
+    /// The reason why the table refuses the error text, if it does.
     pub unstored: Option<&'a str>,
-    /// Before it; `None` where the table has no counter.
+    /// Failures before the attempt. `None` without a counter.
     pub failures: Option<u32>,
     pub inserted_at: Option<Instant>,
-    /// Whether the row showed no failure.
+    /// True if the row showed no failure.
     pub was_new: bool,
-    /// What was written; `None` if the row was left to the application.
+    /// The status that was written. `None` if the application had changed the row.
     pub status: Option<Status>,
 }
 
@@ -78,7 +79,7 @@ impl Tally {
         Self { stopped: Some(Stopped::Paused), ..Self::default() }
     }
 
-    /// A signal counts also after the end of the time or a pause, but not after an error.
+    /// A signal replaces the end of the time or a pause as the reason, but not an error.
     pub fn note_signal(&mut self, signal: Option<i32>) {
         if let (None | Some(Stopped::Runtime | Stopped::Paused), Some(signal)) =
             (&self.stopped, signal)
@@ -115,14 +116,15 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// `written` is `None` if the row was left alone, `unstored` says why the error is not in it.
+/// Logs an outcome. `written` is `None` if the application had changed the row, `unstored` is the reason why the error
+/// is not in the row.
 pub fn log_ended(
     record: &Record,
     outcome: &Outcome,
     written: Option<&Settlement>,
     unstored: Option<&str>,
     rule: &DueRule,
-    shown: impl Fn(Instant) -> String,
+    format_instant: impl Fn(Instant) -> String,
 ) {
     let (id, mut error) = (&record.id, Cow::Borrowed(outcome.error().unwrap_or_default()));
     if let Some(why) = unstored {
@@ -138,10 +140,10 @@ pub fn log_ended(
     };
     let is_archived = settlement.transition == Transition::Archived;
     let by_slots = matches!(rule.schedule.policy, Policy::Slots(_));
-    // Most of this is never said, and then costs nothing.
+    // Evaluated only for messages that are logged.
     let attempt = || attempt(record, rule);
     let when = || match rule.retry_at(record, settlement) {
-        Some(at) => format!("will retry at {}", shown(at)),
+        Some(at) => format!("will retry at {}", format_instant(at)),
         None if by_slots => "has had all its retries".into(),
         None => "will retry".into(),
     };
@@ -158,7 +160,7 @@ pub fn log_ended(
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
-            // It was tried because it was NEW, and will never be due again.
+            // The record was tried because it was NEW, and will never be due again.
             if by_slots && record.inserted_at.is_none() {
                 log::error!(
                     "record {id} failed{}, and is never due by its age, because its insertion \
@@ -176,7 +178,7 @@ pub fn log_ended(
     }
 }
 
-/// Logs that a claim was lost with its session, or because its lease ended.
+/// Logs the loss of a claim with its session, or at the end of its lease.
 pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
     let outcome = match (*outcome == Outcome::Interrupted, is_written) {

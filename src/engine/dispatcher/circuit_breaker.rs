@@ -1,4 +1,4 @@
-//! The circuit breaker: counts records that get nowhere, because their row cannot be read or written, their
+//! The circuit breaker: it counts records that get nowhere, because their row cannot be read or written, their
 //! handler cannot be run, or their server is unreachable. The pass skips each, and ends after too many in a row.
 
 use std::collections::HashSet;
@@ -18,15 +18,15 @@ const MOST_NAMED: usize = 50;
 pub struct CircuitBreaker {
     /// Records that this pass does not try again.
     pub skipped: HashSet<Id>,
-    /// Records that got nowhere since the last one that got further.
+    /// Records that got nowhere since the last record that got further.
     in_a_row: HashSet<Id>,
-    /// The key of the last of them. The next pass begins after it if this one is cut short.
+    /// The last of them. The next pass begins after it if this pass is cut short.
     pub last: Option<SortKey>,
-    /// Answers of handlers that could not be run, until another record gets further or the pass ends.
+    /// Attempts whose handler could not be run, until another record gets further or the pass ends.
     pub doubtful: Vec<Attempt>,
     pub others_got_further: bool,
     pub failures_in_a_row: u32,
-    /// The last message, and the other records that it is true of.
+    /// The last message, and the other records with the same message.
     last_message: Option<(String, Vec<Id>)>,
 }
 
@@ -35,7 +35,7 @@ impl CircuitBreaker {
         self.doubtful.iter().any(|attempt| attempt.id == *id)
     }
 
-    /// Logs a message about a record, and counts the records after it that it is true of as well.
+    /// Logs a message about a record, and counts the records after it with the same message.
     fn log(&mut self, id: &Id, what: String) {
         if let Some((_, others)) = self.last_message.as_mut().filter(|(before, _)| *before == what)
         {
@@ -64,7 +64,7 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// The same in a table that is known to accept others, so that it does not count for the circuit breaker.
+    /// Skips a record in a table that accepts others, so that it does not count for the circuit breaker.
     pub(super) fn refuse_this_one(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.cursor.passed(record, slot);
         self.breaker.skipped.insert(record.id.clone());
@@ -77,18 +77,18 @@ impl Dispatcher {
         self.forget_slot(id);
     }
 
-    /// The attempts that can be settled: those that are not doubtful, and all once another record has got further.
+    /// Returns the attempts that can be settled: those that are not doubtful, and all once another record got further.
     pub(super) fn without_doubtful(&mut self, ended: Vec<Attempt>) -> Vec<Attempt> {
-        let any_got_further = ended.iter().any(|it| it.outcome.got_further());
+        let any_got_further = ended.iter().any(|attempt| attempt.outcome.got_further());
         if any_got_further {
             self.got_further();
         }
         let is_doubtful =
-            |it: &Attempt| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
+            |attempt: &Attempt| matches!(attempt.outcome, Outcome::Unable { ends_pass: false, .. });
         let (doubtful, mut certain): (Vec<_>, Vec<_>) = ended.into_iter().partition(is_doubtful);
         for attempt in &doubtful {
             self.breaker.skipped.insert(attempt.id.clone());
-            // Attempts that came together with one that got further are not in a row.
+            // Attempts that ended together with one that got further are not in a row.
             if !any_got_further && let Some(in_hand) = self.in_hand.get(&attempt.id) {
                 self.got_nowhere(&in_hand.record.clone());
             }
@@ -100,11 +100,11 @@ impl Dispatcher {
         certain
     }
 
-    /// A record whose handler could not be run.
+    /// Reports a record whose handler could not be run.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.tally.stopped.is_none() {
-            // If it is the first one, no record is to blame.
+            // At the first attempt of a pass, no record is to blame.
             let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
             self.breaker.last = if is_first { None } else { self.restart_key(record) };
             self.stop(Stopped::Stuck(format!("record {} {what}; the pass stops here", record.id)));
@@ -123,7 +123,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether records that got nowhere have ended the pass.
+    /// True if records that got nowhere have ended the pass.
     fn is_stuck(&self) -> bool {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }

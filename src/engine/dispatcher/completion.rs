@@ -1,6 +1,6 @@
-//! Completion of attempts: the tally, the joblog, failures that stop the pass, and the `--on-archive` command.
-//! An outcome that the table refuses, or whose row another session has locked, is kept with its claim and written
-//! again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
+//! Completion of attempts: tally, log, failures that stop the pass, and the `--on-archive` command.
+//! An outcome that cannot be written, because the table refuses it or another session has locked the row, is kept with
+//! its claim and written again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,6 +17,7 @@ use crate::engine::{SettledAttempt, Stopped};
 use crate::handlers::{Job, Submit};
 
 impl Dispatcher {
+    /// Ends the time in hand of an attempt: tally, log, circuit breaker and observer.
     pub(super) fn book(
         &mut self,
         attempt: &Attempt,
@@ -26,15 +27,7 @@ impl Dispatcher {
     ) {
         let in_hand = self.in_hand.remove(&attempt.id);
         let Some(InHand { record, started_at, .. }) = in_hand else { return };
-        let was_unable = matches!(attempt.outcome, Outcome::Unable { ends_pass: false, .. });
-        let was_no_attempt =
-            matches!(attempt.outcome, Outcome::Interrupted | Outcome::Unable { .. });
-        // In a pass that is cut short it had its turn.
-        if was_no_attempt && !(was_unable && self.is_cut_short()) {
-            self.cursor.came_back(&record.id);
-        } else {
-            self.cursor.settled(&record.id);
-        }
+        self.move_cursor(&record.id, &attempt.outcome);
         self.pass.store.release(&record.id);
         let written = match applied {
             WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
@@ -42,44 +35,18 @@ impl Dispatcher {
             }
             WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => None,
             WriteResult::Refused(error) => {
-                let status = settlement.status(record.status);
-                if attempt.outcome != Outcome::Success {
-                    return self.refused(&record, status, &error.why);
+                let mut why = error.why.clone();
+                if attempt.outcome == Outcome::Success {
+                    // Each of these may have to be set by hand.
+                    self.breaker.log_repeated();
+                    why += "; its handler succeeded";
                 }
-                // Somebody may have to set each of these by hand.
-                self.breaker.log_repeated();
-                return self.refused(
-                    &record,
-                    status,
-                    &format!("{}; its handler succeeded", error.why),
-                );
+                return self.refused(&record, settlement.status(record.status), &why);
             }
         };
-        if *applied == WriteResult::WrittenAfterLoss {
-            self.tally.lost_and_written += 1;
-            log_lost(&record, &attempt.outcome, true);
-        }
-        if *applied == WriteResult::ClaimLost {
-            self.tally.lost += 1;
-            log_lost(&record, &attempt.outcome, false);
-        } else {
-            self.tally.count(&attempt.outcome, written);
-            let (observer, error) = (&mut self.pass.observer, attempt.outcome.error());
-            let is_wanted = match written.map(|written| written.transition) {
-                Some(Transition::Archived) => observer.archived(&record, error),
-                Some(_) | None => error.is_none_or(|error| observer.wants_log_line(error)),
-            };
-            if is_wanted || written.is_none() {
-                let shown = |at| observer.shown(at);
-                log_ended(&record, &attempt.outcome, written, unstored, &self.rule, shown);
-            }
-        }
+        self.tally_and_log(&record, &attempt.outcome, applied, written, unstored);
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.start_on_archive(&record, record.next_attempt(), attempt.outcome.error());
-        }
-        if let Some(why) = unstored {
-            self.tally.unstored += 1;
-            self.unstored.get_or_insert_with(|| (record.id.clone(), why.to_string()));
         }
         self.count_failures(&attempt.outcome);
         if attempt.outcome.got_further() {
@@ -101,6 +68,52 @@ impl Dispatcher {
             status: written.map(|settlement| settlement.status(record.status)),
         };
         self.pass.observer.attempted(&settled, &self.tally);
+    }
+
+    fn move_cursor(&mut self, id: &Id, outcome: &Outcome) {
+        let is_undone = match outcome {
+            Outcome::Interrupted | Outcome::Unable { ends_pass: true, .. } => true,
+            // In a pass that is cut short, this was its try.
+            Outcome::Unable { ends_pass: false, .. } => !self.is_cut_short(),
+            Outcome::Success
+            | Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. } => false,
+        };
+        if is_undone { self.cursor.undone(id) } else { self.cursor.settled(id) }
+    }
+
+    fn tally_and_log(
+        &mut self,
+        record: &Record,
+        outcome: &Outcome,
+        applied: &WriteResult,
+        written: Option<&Settlement>,
+        unstored: Option<&str>,
+    ) {
+        if let Some(why) = unstored {
+            self.tally.unstored += 1;
+            self.unstored.get_or_insert_with(|| (record.id.clone(), why.to_string()));
+        }
+        if *applied == WriteResult::ClaimLost {
+            self.tally.lost += 1;
+            return log_lost(record, outcome, false);
+        }
+        if *applied == WriteResult::WrittenAfterLoss {
+            self.tally.lost_and_written += 1;
+            log_lost(record, outcome, true);
+        }
+        self.tally.count(outcome, written);
+        let (observer, error) = (&mut self.pass.observer, outcome.error());
+        let is_wanted = match written.map(|written| written.transition) {
+            Some(Transition::Archived) => observer.archived(record, error),
+            Some(_) | None => error.is_none_or(|error| observer.wants_log_line(error)),
+        };
+        if is_wanted || written.is_none() {
+            let format = |at| observer.format_instant(at);
+            log_ended(record, outcome, written, unstored, &self.rule, format);
+        }
     }
 
     fn count_failures(&mut self, outcome: &Outcome) {
@@ -129,7 +142,7 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// Gives a record that was archived just now, after this number of attempts, to the `--on-archive` command.
+    /// Gives an archived record to the `--on-archive` command.
     pub(super) fn start_on_archive(&self, record: &Record, attempts: u32, error: Option<&str>) {
         let Some(on_archive) = &self.handlers.on_archive else { return };
         let record = Arc::new(Record {
@@ -139,9 +152,8 @@ impl Dispatcher {
             ..record.clone()
         });
         let submit: Submit = Arc::new(|ended| {
-            for Attempt { id, outcome, .. } in
-                ended.iter().filter(|it| it.outcome != Outcome::Success)
-            {
+            let failed = ended.iter().filter(|attempt| attempt.outcome != Outcome::Success);
+            for Attempt { id, outcome, .. } in failed {
                 let why = outcome.error().unwrap_or("the pass was stopped");
                 log::error!("record {id} is archived, but --on-archive was not done: {why}");
             }
@@ -152,7 +164,7 @@ impl Dispatcher {
 
 /// Maximum time from the first attempt to write an outcome to the last.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The least time between two attempts to write.
+/// Minimum time between two attempts to write.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -160,19 +172,20 @@ pub struct Unwritten {
     pub attempts: Vec<Attempt>,
     deadlines: HashMap<Id, Monotonic>,
     next_at: Option<Monotonic>,
-    /// Whether the pass ends and keeps nothing any longer.
+    /// True if the pass ends and keeps no more outcomes.
     pub is_over: bool,
 }
 
 impl Unwritten {
-    /// Whether a pass with nothing else to do waits for any of them.
+    /// True if a pass with nothing else to do waits for one of them.
     pub fn is_worth_waiting(&self, now: Monotonic) -> bool {
-        self.attempts.iter().any(|it| self.deadlines.get(&it.id).is_some_and(|at| now < *at))
+        let is_in_time = |id| self.deadlines.get(id).is_some_and(|at| now < *at);
+        self.attempts.iter().any(|attempt| is_in_time(&attempt.id))
     }
 }
 
 impl Dispatcher {
-    /// Keeps an outcome that was refused, to write it again. Returns false if the pass ends.
+    /// Keeps a refused outcome to write it again. Returns false if the pass ends.
     pub(super) fn keep_unwritten(
         &mut self,
         attempt: &Attempt,
@@ -187,10 +200,10 @@ impl Dispatcher {
         self.unwritten.next_at.get_or_insert(now + PAUSE);
         if let Entry::Vacant(first) = self.unwritten.deadlines.entry(attempt.id.clone()) {
             first.insert(now + LIMIT);
-            // A drain leaves it alone.
+            // A drain does not find the record again.
             self.breaker.skipped.insert(attempt.id.clone());
-            let status = self.in_hand.get(&attempt.id).map(|it| it.record.status);
-            let status = status.map_or("", |status| settlement.status(status).name());
+            let in_hand = self.in_hand.get(&attempt.id);
+            let status = in_hand.map_or("", |held| settlement.status(held.record.status).name());
             log::warn!(
                 "record {} could not be set to {status} yet: {why}; trying again",
                 attempt.id
@@ -206,7 +219,7 @@ impl Dispatcher {
         Some(self.pass.clock.until(next_at))
     }
 
-    /// Writes the outcomes that are kept, if it is time.
+    /// Writes the kept outcomes, if it is time.
     pub(super) fn write_again(&mut self) -> Result<()> {
         let Some(next_at) = self.unwritten.next_at else { return Ok(()) };
         let clock = self.pass.clock;
@@ -220,7 +233,7 @@ impl Dispatcher {
             self.unwritten.attempts = attempts;
             return Err(error);
         }
-        // Other records get at least as much time as a try that waits for a locked row.
+        // Other records get at least as much time as a write that waits for a locked row.
         if let Some(next_at) = &mut self.unwritten.next_at {
             let ended_at = clock.monotonic();
             *next_at = ended_at + PAUSE.max(ended_at - began_at);

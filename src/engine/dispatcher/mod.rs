@@ -1,6 +1,7 @@
 //! The dispatcher: the state of a pass between its rounds, and the end of the pass.
 
 mod circuit_breaker;
+mod claiming;
 mod completion;
 mod rehearsal;
 mod round;
@@ -25,13 +26,14 @@ use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;
 use unreported::Unreported;
 
-const AMBIGUOUS_SHOWN: usize = 5;
+/// Maximum number of ids that more than one row has in a message.
+const MOST_AMBIGUOUS: usize = 5;
 const SECOND: Duration = Duration::from_secs(1);
-/// Pause before a pass asks again for records that other passes hold.
+/// Pause before a pass claims records again that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// A handler that runs for longer is slow.
 const LONG: Duration = Duration::from_secs(10);
-/// Maximum number of slow handlers that are noted.
+/// Maximum number of slow handlers that are saved.
 const MOST_SLOW: usize = 1_000;
 
 pub struct Dispatcher {
@@ -45,39 +47,40 @@ pub struct Dispatcher {
     /// Number of attempts that `--max-records` still allows.
     left: u64,
     bucket: Option<TokenBucket>,
-    /// Whether only the rate holds records back.
+    /// True if only the rate holds records back.
     is_held_back: bool,
     /// Records from the start of their handlers to their settlement.
     in_hand: HashMap<Id, InHand>,
+    /// Records that other passes hold.
     busy: Vec<Candidate>,
-    /// Records whose success a constraint may refuse after that of another record in hand.
+    /// Records whose success a constraint may refuse after the success of another record in hand.
     blocked: Vec<Candidate>,
-    /// Whether these were retried since the last record was handed out.
-    has_asked_blocked: bool,
+    /// True if these were retried since the last record was handed out.
+    has_retried_blocked: bool,
     /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
-    /// The slow handlers that were noted last: their records, and when they were started.
+    /// The slow handlers that were saved last: their records, and when they were started.
     slow_handlers: Vec<(Id, Instant)>,
     next_second: Option<Monotonic>,
     /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
     is_alone: bool,
-    /// Whether the next claimed record would be the only one in hand.
+    /// True if the next claimed record would be the only one in hand.
     may_be_alone: bool,
-    /// Whether the store claims nothing for a while, although records are due.
+    /// True if the store claims nothing for a while, although records are due.
     is_held_off: bool,
-    /// Whether a pass without --drain has retried the busy records.
+    /// True if a pass without --drain has retried the busy records.
     has_retried_busy: bool,
-    /// Whether the column of errors accepts our texts, once that is known.
+    /// True if the column for errors accepts our texts, false if not. `None` until it is known.
     takes_errors: Option<bool>,
-    /// The first record whose error text was refused, and why.
+    /// The first record whose error text was refused, and the reason.
     unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
-    /// Ids that more than one row has: these records are not tried.
+    /// Ids that more than one row has. These records are not tried.
     ambiguous: BTreeSet<String>,
-    /// Whether a write has failed for good.
+    /// True if a write has failed for good.
     is_lost: bool,
     /// The error that ends the pass.
     error: Option<anyhow::Error>,
@@ -85,7 +88,7 @@ pub struct Dispatcher {
 }
 
 pub enum Step {
-    /// Wait for a wake-up, because other threads run the rounds; then ask again.
+    /// Wait for a wake-up, because other threads run the rounds.
     Wait(Duration),
     RoundAfter(Duration),
     End,
@@ -97,7 +100,7 @@ struct InHand {
     charged: Option<Guards>,
     started_at: Instant,
     began: Monotonic,
-    /// Whether a failed round may have written the outcome.
+    /// True if a failed round may have written the outcome.
     is_in_doubt: bool,
 }
 
@@ -127,7 +130,7 @@ impl Dispatcher {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             blocked: Vec::new(),
-            has_asked_blocked: false,
+            has_retried_blocked: false,
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
             slow_handlers: Vec::new(),
@@ -148,29 +151,30 @@ impl Dispatcher {
         }
     }
 
+    /// Runs a round that settles ended attempts.
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
-        let (has_answers, was_held_back) = (!ended.is_empty(), self.waits());
+        let (has_ended, was_held_back) = (!ended.is_empty(), self.waits());
         let ended = self.without_doubtful(ended);
         if !self.is_lost
             && let Err(error) = self.round(&ended, submit)
         {
-            // Nothing can be written: handlers that run do so in vain.
+            // Nothing can be written, so no handler needs to run.
             self.is_lost = true;
             self.error.get_or_insert(error);
             self.handlers.stop.end();
         }
         if self.is_lost {
             let in_hand = &self.in_hand;
-            let unsettled = ended.into_iter().filter(|it| in_hand.contains_key(&it.id));
+            let unsettled = ended.into_iter().filter(|attempt| in_hand.contains_key(&attempt.id));
             self.unwritten.attempts.extend(unsettled);
         }
-        // The main thread runs rounds without attempts, and looks by itself.
-        if has_answers && self.is_idle() || self.waits() && !was_held_back {
+        // A round without attempts is run by the main thread itself.
+        if has_ended && self.is_idle() || self.waits() && !was_held_back {
             self.wake.turn();
         }
     }
 
-    /// Whether records wait for a time, not only for a free handler.
+    /// True if records wait for a time, not only for a free handler.
     fn waits(&self) -> bool {
         self.is_held_back
             || self.is_held_off
@@ -187,10 +191,10 @@ impl Dispatcher {
         let bucket = self.bucket.as_ref().filter(|_| self.is_held_back);
         let by_rate = bucket.map(|bucket| clock.until(bucket.next_at()));
         let held_off = if self.is_held_off { self.pass.store.limits().hold_off } else { None };
-        let has_place = self.in_hand.len() < self.places();
-        let unreported = self.unreported.next_at().filter(|_| has_place);
+        let has_free_place = self.in_hand.len() < self.places();
+        let unreported = self.unreported.next_at().filter(|_| has_free_place);
         let unreported = unreported.map(|at| clock.until(at));
-        // A hold-off that is over: the next round is due at once.
+        // After a hold-off the next round is due at once.
         let held_off = held_off.or(self.is_held_off.then_some(Duration::ZERO));
         [by_rate, held_off, unreported].into_iter().flatten().min()
     }
@@ -200,8 +204,8 @@ impl Dispatcher {
         match self.next_round() {
             Step::Wait(most) => Step::Wait(most.min(left)),
             Step::RoundAfter(pause) if pause > left && self.is_idle() => {
-                // The next search has begun with this pause, so it is not cut.
-                self.pass.observer.second();
+                // The next search begins after the whole pause.
+                self.pass.observer.every_second();
                 Step::RoundAfter(pause)
             }
             Step::RoundAfter(pause) if pause > left => Step::Wait(left),
@@ -219,15 +223,15 @@ impl Dispatcher {
         self.next_second = Some(now + SECOND);
         self.note_slow_handlers(now);
         self.stop_slow_handlers();
-        self.pass.observer.second();
+        self.pass.observer.every_second();
         SECOND
     }
 
-    /// `status`, `list` and `explain` show which records have slow handlers.
+    /// Saves the records with slow handlers for `status`, `list` and `explain`.
     fn note_slow_handlers(&mut self, now: Monotonic) {
         let is_slow = |began| now.saturating_duration_since(began) >= LONG;
-        let slow = self.in_hand.iter().filter(|(_, it)| is_slow(it.began));
-        let mut slow: Vec<_> = slow.map(|(id, it)| (id.clone(), it.started_at)).collect();
+        let slow = self.in_hand.iter().filter(|(_, in_hand)| is_slow(in_hand.began));
+        let mut slow: Vec<_> = slow.map(|(id, held)| (id.clone(), held.started_at)).collect();
         slow.sort_by_key(|(_, since)| *since);
         slow.truncate(MOST_SLOW);
         if self.slow_handlers != slow && self.pass.observer.slow_handlers(&slow) {
@@ -235,7 +239,7 @@ impl Dispatcher {
         }
     }
 
-    /// Interrupts the attempts that somebody wants to be stopped. This pass does not try their records again.
+    /// Interrupts the attempts that `backlog stop` asks to stop. This pass does not try their records again.
     fn stop_slow_handlers(&mut self) {
         if self.slow_handlers.is_empty() {
             return;
@@ -264,8 +268,8 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
-    /// No attempt waits to be completed.
-    pub fn rest(&mut self) {
+    /// Flushes the store once no attempt waits to be completed.
+    pub fn flush(&mut self) {
         if !self.is_lost
             && let Err(error) = self.pass.store.flush(Until::Idle)
         {
@@ -273,7 +277,7 @@ impl Dispatcher {
         }
     }
 
-    /// Attempts in hand go on and are settled. A search that the stop has ended is no error.
+    /// Begins nothing more; attempts in hand are settled. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.pass.stop.is_stopping() && !self.has_waited_for_nothing(&error) {
             log::debug!("{}", chain(&error));
@@ -283,7 +287,7 @@ impl Dispatcher {
         self.handlers.stop.begin_no_more();
     }
 
-    /// Whether the pass only waited for a lock until --max-runtime. After a signal that is not reported.
+    /// True if the pass only waited for a lock until --max-runtime. After a signal that is not reported.
     fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
         let is_locked = Exit::from(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;
@@ -294,12 +298,12 @@ impl Dispatcher {
         self.in_hand.len() == self.answered()
     }
 
-    /// Number of records that handlers have answered and that are still held.
+    /// Number of records in hand that handlers have answered.
     fn answered(&self) -> usize {
         self.breaker.doubtful.len() + self.unwritten.attempts.len()
     }
 
-    /// Whether nothing more is begun, although more may be due.
+    /// True if nothing more is begun, although more may be due.
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
             || self.tally.stopped.is_some()
@@ -322,14 +326,14 @@ impl Dispatcher {
         }
     }
 
-    /// Searches again in a drain; otherwise retries busy records once, which may have been released.
+    /// Searches again in a drain; otherwise retries busy records once. Returns the pause before the next round.
     fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;
         }
-        // An outcome that is not written yet still blocks some.
-        let is_stopping = std::mem::replace(&mut self.has_asked_blocked, true);
-        if !self.blocked.is_empty() && (self.unwritten.attempts.is_empty() || !is_stopping) {
+        // An unwritten outcome may still block some.
+        let is_retried = std::mem::replace(&mut self.has_retried_blocked, true);
+        if !self.blocked.is_empty() && (self.unwritten.attempts.is_empty() || !is_retried) {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }
@@ -342,20 +346,20 @@ impl Dispatcher {
             return Some(BUSY_PAUSE);
         }
         let time = self.rule.time;
-        let come_to = time.span.map(|span| Slot::end_of(span.until));
-        self.rule.time = self.rule.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
-        self.note_what_was_left_out();
+        let reached = time.span.map(|span| Slot::end_of(span.until));
+        self.rule.time = self.rule.schedule.policy.pass_time(reached, self.pass.clock.now(), true);
+        self.tally_search();
         let was_busy = !self.busy.is_empty();
         // By age a failed record stays due, but a drain tries it once.
-        let errors_too = self.rule.schedule.policy.needs_counter();
+        let with_failed = self.rule.schedule.policy.needs_counter();
         let busy = std::mem::take(&mut self.busy);
-        self.due = DueQueue::again(self.plan.order, self.rule.clone(), busy, errors_too);
+        self.due = DueQueue::search_again(self.plan.order, self.rule.clone(), busy, with_failed);
         if was_busy {
             return Some(BUSY_PAUSE);
         }
         let progress = std::mem::take(&mut self.tally.progress);
-        match self.due.any(&mut *self.pass.store) {
-            Ok(any) => (any && progress).then_some(Duration::ZERO),
+        match self.due.has_next(&mut *self.pass.store) {
+            Ok(has_next) => (has_next && progress).then_some(Duration::ZERO),
             Err(error) => {
                 self.begin_no_more(error);
                 None
@@ -366,7 +370,7 @@ impl Dispatcher {
     /// Ends the pass. The error names records whose success could not be written.
     pub fn finish(&mut self) -> Result<Tally> {
         let unsettled = self.settle_leftovers();
-        // It may have come after everything was settled.
+        // The signal may have come after the settlements.
         self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
         self.tally.is_cut_short = cut_short;
@@ -374,10 +378,9 @@ impl Dispatcher {
             self.cursor.stuck = self.breaker.last.take();
         }
         for id in self.in_hand.keys() {
-            self.cursor.came_back(id);
+            self.cursor.undone(id);
         }
-        let come_to = self.cursor.come_to(self.rule.time.span, cut_short);
-        self.pass.observer.reached(&come_to);
+        self.pass.observer.reached(&self.cursor.at_end(self.rule.time.span, cut_short));
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.flush(Until::Durable);
         self.report_leftovers();
@@ -387,7 +390,7 @@ impl Dispatcher {
             self.tally.busy = (self.busy.len() + self.blocked.len()) as u64;
             return Ok(self.tally.clone());
         };
-        let succeeded = unsettled.iter().filter(|it| it.outcome == Outcome::Success);
+        let succeeded = unsettled.iter().filter(|attempt| attempt.outcome == Outcome::Success);
         let succeeded: Vec<_> = succeeded.map(|attempt| attempt.id.to_string()).collect();
         if succeeded.is_empty() {
             return Err(error);
@@ -399,23 +402,26 @@ impl Dispatcher {
         )))
     }
 
-    /// Writes the outcomes that are left once more. Returns those that cannot be written.
+    /// Tries once more to write the outcomes that are left. Returns the attempts that remain unsettled.
     fn settle_leftovers(&mut self) -> Vec<Attempt> {
         self.unwritten.is_over = true;
         let mut ended = std::mem::take(&mut self.unwritten.attempts);
         ended.append(&mut self.breaker.doubtful);
-        // A lock that was waited for is not waited for twice.
-        let has_waited = self.error.as_ref().is_some_and(|it| Exit::from(it) == Exit::TryLater);
-        let is_in_vain = ended.is_empty() || has_waited;
-        if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
+        // A pass that has waited for a lock does not wait for it twice.
+        let has_waited =
+            self.error.as_ref().is_some_and(|error| Exit::from(error) == Exit::TryLater);
+        if !ended.is_empty()
+            && !has_waited
+            && let Err(error) = self.write_outcomes(&ended)
+        {
             self.error.get_or_insert(error);
         }
         ended.retain(|attempt| self.in_hand.contains_key(&attempt.id));
         ended
     }
 
-    /// Notes unusable and unreadable records once, although each search of a drain finds them.
-    fn note_what_was_left_out(&mut self) {
+    /// Adds the unusable and missing records of a search to the tally: once, although each search of a drain finds them.
+    fn tally_search(&mut self) {
         if self.tally.incomplete.is_empty() {
             self.tally.incomplete.extend(self.due.broken.take());
         }
@@ -431,12 +437,12 @@ impl Dispatcher {
                  {id}` shows the first one"
             );
         }
-        self.note_what_was_left_out();
+        self.tally_search();
         self.tally.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {
             let records = counted(self.tally.ambiguous, "record");
             let were = if self.ambiguous.len() == 1 { "was" } else { "were" };
-            let ids = first_of(self.ambiguous.iter(), AMBIGUOUS_SHOWN);
+            let ids = first_of(self.ambiguous.iter(), MOST_AMBIGUOUS);
             log::error!("{records} {were} not tried: more than one row has the id {ids}");
         }
     }

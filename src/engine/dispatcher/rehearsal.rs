@@ -1,4 +1,4 @@
-//! Rehearsal of all that may have to be written for a record, before its handler starts.
+//! Rehearsal of the possible writes for a record, before its handler starts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ impl Dispatcher {
         due: Vec<DueRecord>,
         claimed: &[DueRecord],
     ) -> Result<Vec<DueRecord>> {
-        let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
+        let ids: Vec<_> = due.iter().map(|due| due.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);
-        let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
+        let kept: HashSet<_> = accepted.iter().flatten().map(|due| &due.record.id).collect();
         ids.iter().filter(|id| !kept.contains(id)).for_each(|id| self.pass.store.release(id));
         accepted
     }
 
-    /// The first record that is accepted stands for all, unless constraints may refuse single rows.
+    /// Rehearses until a record is accepted, which then represents all, unless constraints may refuse single rows.
     fn accepted(&mut self, due: Vec<DueRecord>, claimed: &[DueRecord]) -> Result<Vec<DueRecord>> {
         let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
         while self.takes_errors.is_none()
@@ -45,7 +45,8 @@ impl Dispatcher {
                 let with_handlers = with_handlers
                     .filter(|in_hand| !self.breaker.is_doubtful(&in_hand.record.id))
                     .map(|InHand { record, charged, .. }| (record.clone(), charged.clone()));
-                let before = claimed.iter().chain(&accepted).map(|it| (it.record.clone(), None));
+                let before = claimed.iter().chain(&accepted);
+                let before = before.map(|due| (due.record.clone(), None));
                 let before = before.chain(with_handlers);
                 self.rehearse_each(others, &before.collect::<Vec<_>>())?
             }
@@ -61,9 +62,9 @@ impl Dispatcher {
         others: &[(Arc<Record>, Option<Guards>)],
     ) -> Result<Vec<DueRecord>> {
         let now = self.pass.clock.now();
-        let possible_writes = |it: &DueRecord| {
-            let chains = self.rule.possible_writes(&it.record, now);
-            let writes = PossibleWrites { record: it.record.clone(), chains };
+        let possible_writes = |due: &DueRecord| {
+            let chains = self.rule.possible_writes(&due.record, now);
+            let writes = PossibleWrites { record: due.record.clone(), chains };
             if self.takes_errors == Some(false) { writes.without_errors() } else { writes }
         };
         let writes: Vec<_> = due.iter().map(possible_writes).collect();
@@ -75,9 +76,9 @@ impl Dispatcher {
         let rehearsed = self.pass.store.rehearse(&writes, &successes.collect::<Vec<_>>())?;
         ensure!(rehearsed.len() == due.len(), "the store answered for some records only");
         let mut accepted = Vec::with_capacity(due.len());
-        for ((it, writes), rehearsal) in due.into_iter().zip(&writes).zip(rehearsed) {
-            if self.is_accepted(&it, writes, rehearsal)? {
-                accepted.push(it);
+        for ((due, writes), rehearsal) in due.into_iter().zip(&writes).zip(rehearsed) {
+            if self.is_accepted(&due, writes, rehearsal)? {
+                accepted.push(due);
             }
         }
         Ok(accepted)
@@ -99,15 +100,15 @@ impl Dispatcher {
                 let id = &due.record.id;
                 log::debug!("record {id} waits for another one whose success may be in its way");
                 self.keep_slot(id);
-                self.blocked.push(Candidate::of_record(&due.record));
+                self.blocked.push(Candidate::from(&*due.record));
                 return Ok(false);
             }
-            // It is asked for again, at the latest by the next pass.
+            // The record is claimed again, at the latest by the next pass.
             Rehearsal::Locked(why) if !self.has_retried_busy => {
                 let id = &due.record.id;
                 log::debug!("record {id} is not tried now: {why}");
                 self.keep_slot(id);
-                self.busy.push(Candidate::of_record(&due.record));
+                self.busy.push(Candidate::from(&*due.record));
                 return Ok(false);
             }
             Rehearsal::Locked(why) => {
@@ -117,7 +118,7 @@ impl Dispatcher {
             }
             Rehearsal::Refused(why) => why,
         };
-        // The texts of errors may be all that the table refuses.
+        // The table may refuse only the texts of errors.
         let plain = [writes.without_errors()];
         let has_texts = self.takes_errors != Some(false);
         let again = if has_texts { self.pass.store.rehearse(&plain, &[])?.pop() } else { None };

@@ -1,6 +1,6 @@
-//! Records whose last attempt has not reported back, in a store that can lose claims with a session. The pass that
-//! began the attempt may have lost its claims just now, and claims them again in a moment. So another pass that
-//! claims such a record releases it, and tries it only if nobody has claimed it for some seconds.
+//! Records whose last attempt has not reported back, in a store that loses claims with a session. The pass that
+//! began the attempt may have just lost its claims, and is about to claim them again. So another pass that
+//! claims such a record releases it, and tries it only after nobody has claimed it for some seconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Monotonic};
@@ -9,9 +9,9 @@ use backlog_schedule::{Id, Instant, Record};
 
 use crate::engine::due_queue::Candidate;
 
-/// Number of further claims of such a record before it is tried, and the time between. A living holder claims it
+/// Number of further claims of such a record before it is tried, and the time between them. A living holder claims it
 /// again within milliseconds.
-const ASKS: u32 = 3;
+const CLAIMS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -23,8 +23,8 @@ pub struct Unreported {
 struct Waiting {
     begun: AttemptColumns,
     /// Number of further claims that succeeded.
-    asked: u32,
-    is_stopping: bool,
+    claimed: u32,
+    is_being_claimed: bool,
 }
 
 /// The columns that identify an attempt: the count, the last failure and the error.
@@ -44,30 +44,31 @@ impl Unreported {
         let due: Vec<_> = self.queue.drain(..due).map(|(_, candidate)| candidate).collect();
         for candidate in &due {
             if let Some(waiting) = self.waiting.get_mut(&candidate.id) {
-                waiting.is_stopping = true;
+                waiting.is_being_claimed = true;
             }
         }
         due
     }
 
-    /// Whether a record that was just claimed has been claimed often enough to be tried. If not, it waits.
+    /// Returns whether a record that was just claimed has been claimed often enough to be tried. If not, it waits.
     pub fn may_be_tried(&mut self, record: &Record, now: Monotonic) -> bool {
         let begun = (record.failures, record.last_failure_at, record.last_error.clone());
-        let asked = match self.waiting.remove(&record.id) {
-            Some(waiting) if waiting.begun == begun => waiting.asked + 1,
+        let claimed = match self.waiting.remove(&record.id) {
+            Some(waiting) if waiting.begun == begun => waiting.claimed + 1,
             Some(_) | None => 0,
         };
-        if asked >= ASKS {
+        if claimed >= CLAIMS {
             return true;
         }
-        self.waiting.insert(record.id.clone(), Waiting { begun, asked, is_stopping: false });
-        self.queue.push_back((now + PAUSE, Candidate::of_record(record)));
+        let waiting = Waiting { begun, claimed, is_being_claimed: false };
+        self.waiting.insert(record.id.clone(), waiting);
+        self.queue.push_back((now + PAUSE, record.into()));
         false
     }
 
     /// Forgets a record that another pass holds or that is no longer due.
-    pub fn forget_asked(&mut self, id: &Id) {
-        if self.waiting.get(id).is_some_and(|waiting| waiting.is_stopping) {
+    pub fn forget_claimed(&mut self, id: &Id) {
+        if self.waiting.get(id).is_some_and(|waiting| waiting.is_being_claimed) {
             self.waiting.remove(id);
         }
     }
@@ -82,21 +83,20 @@ mod tests {
         Monotonic::now()
     }
 
-    /// How often the record is asked for until it may be tried, if its row changes from the first to the
-    /// second one at a certain ask.
-    fn asks(rows: [&Record; 2], changes_at: usize) -> usize {
+    /// Number of claims until the record may be tried, if its row changes at one of them.
+    fn claims(rows: [&Record; 2], changes_at: usize) -> usize {
         let (mut unreported, begin) = (Unreported::default(), some_time());
         let mut now = begin;
-        let row = |asked: usize| rows[usize::from(asked >= changes_at)];
+        let row = |claimed: usize| rows[usize::from(claimed >= changes_at)];
         assert!(!unreported.may_be_tried(row(0), now));
-        for asked in 1..20 {
+        for claimed in 1..20 {
             assert_eq!(unreported.take_due(9, now), []);
             now += PAUSE;
             assert_eq!(unreported.next_at(), Some(now));
-            assert_eq!(unreported.take_due(9, now), [Candidate::of_record(row(0))]);
-            if unreported.may_be_tried(row(asked), now) {
+            assert_eq!(unreported.take_due(9, now), [Candidate::from(row(0))]);
+            if unreported.may_be_tried(row(claimed), now) {
                 assert!(unreported.is_empty());
-                return asked;
+                return claimed;
             }
         }
         unreachable!()
@@ -106,8 +106,8 @@ mod tests {
     fn a_record_is_tried_once_nobody_has_claimed_it_for_three_seconds() {
         let record = Record::new(Id::Integer(7), None);
         let another = Record { failures: 1, ..record.clone() };
-        assert_eq!(asks([&record; 2], 0), 3);
-        assert_eq!(asks([&record, &another], 2), 5, "another attempt has begun");
+        assert_eq!(claims([&record; 2], 0), 3);
+        assert_eq!(claims([&record, &another], 2), 5, "another attempt has begun");
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             let now = begin + seconds * PAUSE;
             unreported.take_due(9, now);
             if is_held {
-                unreported.forget_asked(&Id::Integer(7));
+                unreported.forget_claimed(&Id::Integer(7));
                 return false;
             }
             unreported.may_be_tried(&Record::new(Id::Integer(7), None), now)

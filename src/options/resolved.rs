@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use backlog_schedule::{Schedule, Shard, listed};
 use backlog_store::ownership::{OwnerRule, PathKind};
-use backlog_store::{certificates, is_url, kept_beside, without_password};
+use backlog_store::{certificates, is_url, side_files, without_password};
 
 use super::environment::{Environment, attempts_variable};
 use super::file::{File, require_queue_name};
@@ -274,7 +274,7 @@ impl Resolved<'_> {
         let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| is_url(db));
         let default = || environment.state_dir().filter(|_| url.is_some());
         let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
-        let beside = file.iter().flat_map(|file| kept_beside(file));
+        let beside = file.iter().flat_map(|file| side_files(file));
         let beside = beside.map(|path| ("database", Some(path), PathKind::Directory));
         let text = |name: &str| environment.text(name);
         let certificates = url.into_iter().flat_map(|url| certificates(url, &text));

@@ -82,8 +82,7 @@ fn who_may_not_make_files_beside_a_database_in_wal_mode_is_told_so() {
     let env = TestEnv::new();
     let Some(ran) = by_nobody(&env, "status") else { return };
     let owner = std::fs::metadata(env.db()).unwrap().uid();
-    let says =
-        format!("in WAL mode makes files beside it, too: run this as user {owner}, its owner");
+    let says = format!("SQLite must create files beside it: run this as user {owner}, the owner");
     ran.fails(1, &["could not read", &says]);
 }
 

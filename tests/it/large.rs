@@ -51,8 +51,7 @@ fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT - 60);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 60000000, 'p')) WHERE ID = 2");
-    let says =
-        ["record 2 is not tried: it could not be read", "57 MiB are too much for the memory"];
+    let says = ["record 2 is not tried: it could not be read", "57 MiB do not fit into memory"];
     run_within(&env, 400_000, "process --ndays 1 -- true").fails(1, &says);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW\n3|SUCCESS");
 }

@@ -1016,7 +1016,7 @@ fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
         fs::write(&path, "pages").unwrap();
         chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         let says = format!(
-            "shop/app.db-{end}: it is of user 65534, who may not write the database; remove it"
+            "shop/app.db-{end}: it belongs to user 65534, who may not write the database; remove it"
         );
         pass().fails(1, &[&says]);
         fs::remove_file(&path).unwrap();

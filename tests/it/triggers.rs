@@ -69,7 +69,7 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
            INSERT INTO log SELECT name FROM pragma_table_info('BACKLOG'); END",
     );
     let says = "unsafe use of virtual table \"pragma_table_info\" in a trigger or view of the \
-                database, whose SQL is not trusted with that: write it without";
+                database, whose SQL is not trusted: write it without that";
     let handler = env.noting("");
     env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}"))
         .fails(1, &["table BACKLOG refuses STATUS = 'ERROR': ", says, "no handler"]);

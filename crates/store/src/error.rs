@@ -32,7 +32,7 @@ pub struct DbError {
     pub kind: DbErrorKind,
     /// The database's own message.
     pub message: String,
-    /// What can be done about it, behind the message: `; make room`
+    /// What can be done about it, behind the message: `; free some space`
     pub hint: String,
     /// The character of the statement, from 0, that it is about, where the database says so.
     pub position: Option<usize>,

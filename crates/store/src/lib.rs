@@ -70,7 +70,7 @@ pub use memory::MemoryStore;
 pub use mutex::lock;
 pub use retry::Retry;
 pub use scheme::is_url;
-pub use sqlite::kept_beside;
+pub use sqlite::side_files;
 pub use state_dir::{
     Failing, INTERVAL_ENTRIES, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
     PassCounts, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler, StateDir,

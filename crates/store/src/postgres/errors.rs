@@ -50,7 +50,7 @@ impl From<SqlError> for DbError {
             "53200" => {
                 "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
             }
-            "53100" => "; make room and run the same command again".into(),
+            "53100" => "; free some space and run the same command again".into(),
             _ => String::new(),
         };
         let position = server.and_then(|server| match server.position()? {

@@ -23,7 +23,7 @@ use crate::table::{
     Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, missing, quote,
 };
 
-/// How many of the newest rows are looked at to see how a column spells instants.
+/// Number of newest rows from which the format of a column of instants is detected.
 const SAMPLES: u32 = 8;
 
 impl Catalog for Connection {
@@ -32,10 +32,11 @@ impl Catalog for Connection {
             .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?;
-        let Some((name, kind)) = found.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)) else {
-            let others =
-                found.iter().filter(|(_, kind)| kind == "table").map(|(it, _)| it.as_str());
-            let others: Vec<_> = others.filter(|it| !it.starts_with("sqlite_")).collect();
+        let Some((name, kind)) = found.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))
+        else {
+            let others = found.iter().filter(|(_, kind)| kind == "table");
+            let others = others.map(|(name, _)| name.as_str());
+            let others: Vec<_> = others.filter(|name| !name.starts_with("sqlite_")).collect();
             bail!(missing("table", name, &others));
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
@@ -51,8 +52,8 @@ impl Catalog for Connection {
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
         let mut statement = self.prepare(&sql)?;
         let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
-        // Whoever reads the row itself says that it cannot be read.
-        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_one_row));
+        // An unreadable row is reported when it is read as a record.
+        let values = values.take_while(|value| !value.as_ref().is_err_and(is_of_one_row));
         Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -80,7 +81,7 @@ impl Catalog for Connection {
             Authorization::Allow
         };
         self.authorizer(Some(note))?;
-        // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
+        // Otherwise an unknown name in double quotes would be text, and `"nosuch" > 1` true.
         self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
         let trials = ConditionProbe::both(condition, &table.sql, "");
         let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql) {
@@ -88,12 +89,12 @@ impl Catalog for Connection {
                 bail!("{condition:?} is no condition: write values, not parameters")
             }
             Ok(_) => Ok(()),
-            // Whoever opens the database says it.
+            // The caller explains it.
             Err(error) if is_busy(&error) => Err(error.into()),
             Err(error) => Err(trial.complaint(&message(&error), place(&error))),
         });
         self.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
-        // What else stands in the database may go by it.
+        // Other SQL in the database may rely on it.
         self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
         checked?;
         Ok(std::mem::take(&mut *lock(&read)))
@@ -133,7 +134,7 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
     Ok(columns)
 }
 
-/// What a declared type makes of the values (datatype3.html, 3.1).
+/// Returns the affinity of a declared type (datatype3.html, 3.1).
 fn affinity(declared: &str) -> ColumnType {
     let has = |word: &str| declared.contains(word);
     if has("INT") {
@@ -149,13 +150,13 @@ fn affinity(declared: &str) -> ColumnType {
     }
 }
 
-/// How many characters a type such as VARCHAR(255) is meant for.
+/// Returns the length in a type such as VARCHAR(255).
 fn length(declared: &str) -> Option<usize> {
     let (_, rest) = declared.split_once('(').filter(|(name, _)| name.contains("CHAR"))?;
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
-/// The byte of a statement that an error is about, if it is about one.
+/// Returns the byte of a statement to which an error points.
 fn place(error: &SqlError) -> Option<usize> {
     let SqlError::SqlInputError { offset, .. } = error else { return None };
     usize::try_from(*offset).ok()
@@ -163,7 +164,7 @@ fn place(error: &SqlError) -> Option<usize> {
 
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
     let engine = open_file(path, true, Access::ReadOnly)?;
-    // Not even what a crash left is tidied up.
+    // Closing the database must not write a checkpoint either.
     engine.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(Explorer(engine))
 }
@@ -179,7 +180,7 @@ impl Explorable for SqliteEngine {
         self.connection.table(name)
     }
 
-    /// The number of rows is that of the last row, as rows are numbered unless somebody else does.
+    /// The number of rows is estimated by the highest rowid.
     fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys> {
         let mut keys = unique_indexes(&self.connection, &table.name)?;
         let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
@@ -206,7 +207,7 @@ impl Explorable for SqliteEngine {
     }
 }
 
-/// The columns of the unique indexes over rows of all values, which hold no NULL.
+/// Returns the columns of unique indexes that are not partial and contain no NULL.
 fn unique_indexes(connection: &Connection, table: &str) -> Result<Vec<Vec<String>>> {
     let sql = "SELECT name FROM pragma_index_list(?1) WHERE \"unique\" AND NOT partial";
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! The constraints of a table that may accept one row and refuse another, read from its schema.
+//! Constraints by which a table may accept one row and refuse another, read from its schema.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::tokens::{Token, condition_of_index, identifiers, tokens};
 use crate::writes::RowConstraints;
 
-/// The clauses after `ON CONFLICT` that do more than fail the statement. ABORT, the default, is not one.
+/// Clauses after `ON CONFLICT` that do more than fail the statement, as the default ABORT does.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 
 pub fn triggers(connection: &Connection, table: &Table) -> Result<Vec<String>> {
@@ -22,18 +22,18 @@ pub fn texts(connection: &Connection, sql: &str, params: impl Params) -> Result<
     connection.prepare(sql)?.query_map(params, |row| row.get(0))?.collect()
 }
 
-/// The first constraint on a written column that has such a clause, as it is written in the schema.
+/// Returns the first constraint with such a clause on a written column, as written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<String>> {
     let created = created(connection, &table.name)?;
     let tokens = tokens(&created);
     let is_clause = |words: &[Token<'_>]| {
         let is_conflict = words[1].is("ON") && words[2].is("CONFLICT");
-        // What replaces a NULL by the default deletes nothing.
+        // REPLACE on NULL uses the default value and deletes nothing.
         let replaces_null = words[0].is("NULL") && words[3].is("REPLACE");
         let is_of_rows = CONFLICT_CLAUSES.iter().any(|clause| words[3].is(clause));
         is_conflict && is_of_rows && !replaces_null
     };
-    // SQLite also takes a text for a name here.
+    // SQLite also accepts a string as a name here.
     let name = |token: &Token<'_>| {
         token.name().map_or_else(|| token.text.trim_matches('\'').into(), Cow::into_owned)
     };
@@ -57,20 +57,20 @@ pub fn row_constraints(connection: &Connection, table: &Table) -> Result<RowCons
     Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })
 }
 
-/// The names of the row number, where no column has them.
+/// Names of the row number, unless a column has them.
 const ROW_NUMBERS: [&str; 3] = ["rowid", "oid", "_rowid_"];
 
 fn is_written(table: &Table, column: &str) -> bool {
     table.written_columns().iter().any(|written| written.name.eq_ignore_ascii_case(column))
 }
 
-/// The statement that created a table, as it is written in the schema.
+/// Returns the statement that created a table, as written in the schema.
 pub fn created(connection: &Connection, table: &str) -> Result<String> {
     let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
     Ok(connection.query_row(sql, [table], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// The columns of an index on an expression or a part of the rows are only in its text.
+/// Reads constraints by indexes. Columns of an expression or of a partial index's condition are only in its SQL.
 fn index_constraints(connection: &Connection, table: &Table) -> Result<RowConstraints> {
     let sql = "SELECT i.\"unique\", c.name, s.sql FROM pragma_index_list(?1) AS i \
                JOIN pragma_index_xinfo(i.name) AS c \
@@ -96,7 +96,7 @@ fn index_constraints(connection: &Connection, table: &Table) -> Result<RowConstr
     Ok(found)
 }
 
-/// Whether a foreign key depends on a written column or on a row that is deleted.
+/// Returns true if a foreign key depends on a written column or a deleted row.
 fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
     let sql = "SELECT t.name = ?1 COLLATE NOCASE, f.\"from\", \
                f.\"table\" = ?1 COLLATE NOCASE, f.\"to\" \
@@ -117,7 +117,7 @@ fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
     Ok(false)
 }
 
-/// The expressions of the CHECK constraints in a CREATE TABLE statement.
+/// Returns the expressions of the CHECK constraints in a CREATE TABLE statement.
 pub fn checks(created: &str) -> Vec<String> {
     let tokens = tokens(created);
     let at_checks = (0..tokens.len()).filter(|at| tokens[*at].is("CHECK"));
@@ -129,10 +129,10 @@ pub fn checks(created: &str) -> Vec<String> {
     at_checks.filter_map(inside).collect()
 }
 
-/// Whether a CHECK reads a written column together with another one.
+/// Returns true if a CHECK reads a written column together with another one.
 fn is_in_check(created: &str, table: &Table) -> bool {
     let depends_on_row = |check: &String| {
-        let names: HashSet<_> = identifiers(check).iter().map(|it| it.to_lowercase()).collect();
+        let names: HashSet<_> = identifiers(check).iter().map(|name| name.to_lowercase()).collect();
         let columns = table.columns.iter().map(|column| column.name.to_lowercase());
         let columns = columns.chain(ROW_NUMBERS.map(String::from));
         let read: HashSet<_> = columns.filter(|column| names.contains(column)).collect();
@@ -141,7 +141,7 @@ fn is_in_check(created: &str, table: &Table) -> bool {
     checks(created).iter().any(depends_on_row)
 }
 
-/// The number of parentheses that are open after each token.
+/// Returns the number of open parentheses after each token.
 fn depths(tokens: &[Token<'_>]) -> impl Iterator<Item = i32> {
     tokens.iter().scan(0, |depth, token| {
         *depth += i32::from(token.is("(")) - i32::from(token.is(")"));
@@ -149,13 +149,13 @@ fn depths(tokens: &[Token<'_>]) -> impl Iterator<Item = i32> {
     })
 }
 
-/// The tokens up to the parenthesis that closes the first one.
+/// Returns the tokens up to the parenthesis that closes the first one.
 fn parenthesized<'t, 's>(tokens: &'t [Token<'s>]) -> &'t [Token<'s>] {
     let end = depths(tokens).position(|depth| depth == 0);
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// The definitions of columns and constraints in a CREATE TABLE statement.
+/// Returns the definitions of columns and constraints in a CREATE TABLE statement.
 fn definitions<'t, 's>(created: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     let begin = created.iter().position(|token| token.is("(")).unwrap_or(created.len());
     let listed = parenthesized(&created[begin..]);
@@ -224,8 +224,9 @@ mod tests {
         let created =
             "CREATE TABLE t (a INT CHECK (a IN (1, 2)), \"b,\" TEXT DEFAULT 'x,(y', UNIQUE (a))";
         let tokens = tokens(created);
-        let texts =
-            |definition: &[Token<'_>]| definition.iter().map(|it| it.text).collect::<String>();
+        let texts = |definition: &[Token<'_>]| {
+            definition.iter().map(|token| token.text).collect::<String>()
+        };
         let found: Vec<_> = definitions(&tokens).into_iter().map(texts).collect();
         assert_eq!(found, ["aINTCHECK(aIN(1,2))", "\"b,\"TEXTDEFAULT'x,(y'", "UNIQUE(a)"]);
     }

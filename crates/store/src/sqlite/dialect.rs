@@ -1,5 +1,5 @@
-//! Names, values and dates as SQLite has them. A date is looked for in those stretches of its
-//! column in which an index has it, because a column may hold numbers beside text.
+//! Names, values and dates in SQLite. A column may hold numbers and text, so a search for dates reads several ranges of
+//! it, each of which an index can serve.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::table::{
     Cell, Cells, Column, ColumnType, Dialect, Table, Term, TermRole, WriteVerb, names, quote,
 };
 
-/// The bytes of the longest last error that is read where it is only shown.
+/// Maximum size of a last error that is read to be shown, in bytes.
 const LONGEST_READ: usize = 1 << 20;
 
 pub struct Sqlite;
@@ -40,7 +40,7 @@ impl Dialect for Sqlite {
         format!("{} COLLATE BINARY", column.sql())
     }
 
-    /// To cut an error SQLite reads all of it, so of a huge one it says only how long it is.
+    /// To cut an error SQLite reads all of it, so a huge one is replaced by its length.
     fn prefix(&self, column: &Column, chars: usize) -> String {
         let column = quote(&column.name);
         format!(
@@ -65,24 +65,24 @@ impl Dialect for Sqlite {
         literal.into()
     }
 
-    /// One statement for each stretch of the date column that can hold them.
+    /// One condition for each range of the date column.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
         let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
-        let mut stretches = table.dates.value_ranges(from, until);
-        stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
+        let mut ranges = table.dates.value_ranges(from, until);
+        ranges.retain(|range| range.is_text || can_hold_numbers(&table.inserted));
         if order == Order::Oldest {
-            stretches.reverse();
+            ranges.reverse();
         }
         let column = table.inserted.sql();
-        let parts: Vec<_> = stretches.iter().map(|it| stretch(&column, it)).collect();
-        // By another column, the rows of all stretches come in one order.
-        if order == Order::Column && parts.len() > 1 {
-            return vec![format!("({})", parts.join(" OR "))];
+        let conditions: Vec<_> = ranges.iter().map(|range| in_range(&column, range)).collect();
+        // In the order of another column, the ranges are mixed, so one statement reads them all.
+        if order == Order::Column && conditions.len() > 1 {
+            return vec![format!("({})", conditions.join(" OR "))];
         }
-        parts
+        conditions
     }
 
-    /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.
+    /// Only for integers: the program hashes text as fast. Columns other than row numbers can hold any value.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
         let column = id.sql();
         let has =
@@ -93,10 +93,10 @@ impl Dialect for Sqlite {
         })
     }
 
-    /// NULL, blobs, text without a plausible year, and numbers out of range, where an index shows them.
+    /// Ranges of NULL, blobs, text without a plausible year, and numbers out of range.
     fn undated(&self, table: &Table, _: &Window) -> Vec<String> {
         let column = table.inserted.sql();
-        let mut places = vec![
+        let mut ranges = vec![
             format!("{column} IS NULL"),
             format!("{column} >= x''"),
             format!("{column} >= ':' AND {column} < x''"),
@@ -104,14 +104,14 @@ impl Dialect for Sqlite {
         ];
         if can_hold_numbers(&table.inserted) {
             let mut lower = String::new();
-            for range in table.dates.numbers().map(Format::range) {
-                places.push(format!("{lower}{column} < {}", range.start));
-                lower = format!("{column} >= {} AND ", range.end);
+            for numbers in table.dates.numbers().map(Format::range) {
+                ranges.push(format!("{lower}{column} < {}", numbers.start));
+                lower = format!("{column} >= {} AND ", numbers.end);
             }
-            places.push(format!("{lower}{column} < ''"));
+            ranges.push(format!("{lower}{column} < ''"));
         }
         let is_none = format!("backlog_instant({column}) IS NULL");
-        places.iter().map(|place| format!("{place} AND {is_none}")).collect()
+        ranges.iter().map(|range| format!("{range} AND {is_none}")).collect()
     }
 
     fn inserted_at(&self, table: &Table) -> Option<String> {
@@ -131,19 +131,19 @@ impl Dialect for Sqlite {
     }
 }
 
-/// A stretch of a column, which an index on it can serve. Numbers sort below text.
-fn stretch(column: &str, stretch: &ValueRange) -> String {
-    let (from, to) = (Sqlite.literal(&stretch.from), Sqlite.literal(&stretch.to));
-    let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
+/// Returns a condition that an index on the column can serve. Numbers sort below text.
+fn in_range(column: &str, range: &ValueRange) -> String {
+    let (from, to) = (Sqlite.literal(&range.from), Sqlite.literal(&range.to));
+    let types = if range.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
     format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")
 }
 
-/// A column of text makes text of every number.
+/// A column of text converts numbers to text.
 fn can_hold_numbers(column: &Column) -> bool {
     column.column_type != ColumnType::Text
 }
 
-/// Values as the parameters of a statement.
+/// Returns values as the parameters of a statement.
 pub fn bound<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Params {
     params_from_iter(values.into_iter().map(|value| {
         ToSqlOutput::Borrowed(match value {
@@ -170,7 +170,7 @@ pub fn value(value: ValueRef<'_>) -> Value {
 
 impl Cells for Row<'_> {
     fn cell(&self, _: &Column, index: usize) -> Cell<'_> {
-        // Every statement selects what is read of it.
+        // Every statement selects the columns that are read.
         let found = self.get_ref(index).unwrap_or(ValueRef::Null);
         found.as_str().map_err(|_| value(found))
     }
@@ -184,7 +184,7 @@ impl Cells for Row<'_> {
     }
 }
 
-/// Makes `shape` what the statement of these terms depends on, besides the table.
+/// Sets `shape` to a key of the statement of these terms.
 pub fn shape(shape: &mut String, verb: WriteVerb, terms: &[Term<'_>]) {
     shape.clear();
     shape.push(verb.shape());
@@ -196,7 +196,7 @@ pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
     own.map(|term| term.value.as_ref())
 }
 
-/// A statement that writes one row. It changes no row, or the one that is meant.
+/// Returns a statement that writes one row, unless somebody else has changed it.
 pub fn write(table: &Table, verb: WriteVerb, terms: &[Term<'_>], or_abort: bool) -> String {
     let (name, clauses) = (&table.sql, clauses(table, terms));
     let begin = match verb {
@@ -210,7 +210,8 @@ pub fn write(table: &Table, verb: WriteVerb, terms: &[Term<'_>], or_abort: bool)
     format!("{begin} WHERE {}", clauses.condition())
 }
 
-/// A query for the guards of one row, whether they are as expected, and whether the row is as it is written.
+/// Returns a query for the guards of one row, and for two truth values: they are as expected, and the row is written
+/// already.
 pub fn state(table: &Table, terms: &[Term<'_>]) -> String {
     let clauses = clauses(table, terms);
     let columns = names(table.guard_columns());
@@ -228,7 +229,7 @@ fn clauses(table: &Table, terms: &[Term<'_>]) -> Clauses {
             number += 1;
             format!("?{number}")
         };
-        // The status is as the store writes it, and other columns are as they were read.
+        // A status is compared as written, other columns as read.
         clauses.add(term, "", value, |column, value| match Some(&term.column.name) == status {
             true => format!("{column} IS {value}"),
             false => format!("backlog_value({column}) IS {value}"),
@@ -237,7 +238,7 @@ fn clauses(table: &Table, terms: &[Term<'_>]) -> Clauses {
     clauses
 }
 
-/// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.
+/// Returns a search of one row, whose rowid is the last parameter.
 pub fn due_by_row_number(table: &Table, query: &Query) -> String {
     format!(
         "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
@@ -312,8 +313,7 @@ mod tests {
     #[test]
     fn the_search_for_undated_rows_never_scans_the_table() {
         let mut connection = connection();
-        // Where the column may be NULL: elsewhere SQLite knows that it is not, and
-        // looks for nothing.
+        // The column may be NULL; otherwise SQLite would skip the search.
         let schema = include_str!("../../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
         let table =
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn values_cannot_break_out_of_theirs() {
+    fn values_cannot_break_out_of_their_quotes() {
         let text = |text: &str| Sqlite.literal(&Value::Text(text.into()));
         assert_eq!(text("it's '; --"), "'it''s ''; --'");
         assert_eq!(Sqlite.literal(&Value::Integer(i64::MIN)), "-9223372036854775808");

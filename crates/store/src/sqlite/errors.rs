@@ -1,4 +1,4 @@
-//! Errors of SQLite, sorted by what can be done about them.
+//! Errors of SQLite, sorted by the remedy.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl From<SqlError> for DbError {
             }
             Some(ErrorCode::DatabaseCorrupt) => (
                 DbErrorKind::Other,
-                "; restore a backup, or save with the .recover of sqlite3 what can still be read",
+                "; restore a backup, or recover readable rows with the .recover command of sqlite3",
             ),
             Some(ErrorCode::DiskFull) => (DbErrorKind::Other, MAKE_ROOM),
             Some(ErrorCode::SystemIoFailure) => (DbErrorKind::Io, ""),
@@ -36,14 +36,14 @@ impl From<SqlError> for DbError {
     }
 }
 
-/// The failure to `verb` the database at `path`, as the user is told it.
+/// Returns the message for a failure to `verb` the database at `path`.
 pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
     let mut error = error.into();
     if error.kind == DbErrorKind::Forbidden {
         let owner = std::fs::metadata(path).map_or(0, |found| found.uid());
         error.hint = if error.hint == OF_A_WAL {
             format!(
-                "{OF_A_WAL}: run this as user {owner}, its owner, or make the file and its directory \
+                "{OF_A_WAL}: run this as user {owner}, the owner, or make the file and its directory \
                  writable for this user"
             )
         } else {
@@ -51,7 +51,7 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
                 .into()
         };
     }
-    // Even a reader needs room: the shared memory of a WAL is a file beside the database.
+    // A reader needs disk space, too: the shared memory of a WAL is a file beside the database.
     let is_full = || statvfs(path).is_ok_and(|found| found.f_bavail == 0);
     if error.kind == DbErrorKind::Io && is_full() {
         error.hint = format!("; its disk is full{MAKE_ROOM}");
@@ -59,10 +59,10 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
     error.explain(&path.display().to_string(), verb)
 }
 
-/// Why somebody who may only read a file may not read a database.
-const OF_A_WAL: &str = "; a reader of a database in WAL mode makes files beside it, too";
+/// Hint for a user who may only read the file of the database.
+const OF_A_WAL: &str = "; to read a database in WAL mode, SQLite must create files beside it";
 
-/// Whether the index of the write-ahead log could not be made, shared memory in a file of its own.
+/// Returns true if SQLite could not create the shared memory of the write-ahead log, which is a file.
 fn is_of_a_wal(error: &SqlError) -> bool {
     const CODES: [i32; 3] = [
         ffi::SQLITE_READONLY_RECOVERY,
@@ -72,13 +72,13 @@ fn is_of_a_wal(error: &SqlError) -> bool {
     error.sqlite_error().is_some_and(|error| CODES.contains(&error.extended_code))
 }
 
-const MAKE_ROOM: &str = "; make room and run the same command again";
+const MAKE_ROOM: &str = "; free some space and run the same command again";
 
 pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether a row cannot be read: it is damaged or too big, or the queue's condition fails for it.
+/// Returns true if a row cannot be read: it is damaged or too big, or the queue's condition fails for it.
 pub fn is_of_one_row(error: &SqlError) -> bool {
     let is_damage = matches!(
         error.sqlite_error_code(),
@@ -87,7 +87,7 @@ pub fn is_of_one_row(error: &SqlError) -> bool {
     is_damage || is_refusal(error)
 }
 
-/// Whether the table refuses the write: a constraint, a strict type, a trigger, or an id of several rows.
+/// Returns true if the table refuses a write: a constraint, a strict type, a trigger, or an id of several rows.
 fn is_refusal(error: &SqlError) -> bool {
     use ErrorCode::{ConstraintViolation, TooBig, TypeMismatch, Unknown};
     let refusals = [ConstraintViolation, TypeMismatch, TooBig, Unknown];
@@ -95,21 +95,20 @@ fn is_refusal(error: &SqlError) -> bool {
         || error.sqlite_error_code().is_some_and(|code| refusals.contains(&code))
 }
 
-/// The error in SQLite's own words, without the statement that it is about.
+/// Returns SQLite's message without the statement.
 pub fn message(error: &SqlError) -> String {
-    let words = if let SqlError::SqlInputError { msg, .. } = error {
-        msg.clone()
-    } else {
-        error.to_string()
+    let message = match error {
+        SqlError::SqlInputError { msg, .. } => msg.clone(),
+        error => error.to_string(),
     };
-    let begins_with = |begin: &&str| words.starts_with(begin);
-    // What a schema that is not trusted may not use, such as `pragma_table_info()`.
+    let begins_with = |begin: &&str| message.starts_with(begin);
+    // SQLite does not trust functions such as `pragma_table_info()` in a schema.
     let why = if begins_with(&"unsafe use of ") {
-        " in a trigger or view of the database, whose SQL is not trusted with that: write it without"
+        " in a trigger or view of the database, whose SQL is not trusted: write it without that"
     } else if ["unknown function: ", "no such collation sequence: "].iter().any(begins_with) {
-        ": only the application has it, and an index, a generated column, a CHECK or a column needs it"
+        ": only the application defines it, and an index, a generated column, a CHECK or a column needs it"
     } else {
         ""
     };
-    words + why
+    message + why
 }

@@ -1,5 +1,5 @@
-//! The index walk, a skip scan over the counts of failures, so that a pass costs what is due, not what
-//! waits. For each count in an index on (FAILURES, STATUS, LAST_FAILURE), due failures are a few stretches.
+//! The index walk: a skip scan over the counts of failures, so that a search reads only due records, not waiting ones. For
+//! each count, the due records are a few ranges of an index on (FAILURES, STATUS, LAST_FAILURE).
 
 use backlog_schedule::{Instant, Query, Status, Value, Window};
 use rusqlite::{Connection, Result};
@@ -9,49 +9,50 @@ use crate::date::{Format, Spelling, text_bound};
 use crate::sql::by_count;
 use crate::table::{Column, Dialect, Table, quote};
 
-/// The counts of failures of a table, and what is looked for by them.
+/// The distinct counts of failures of a table, as a common table expression.
 struct FailureCounts<'a> {
     connection: &'a Connection,
     table: &'a Table,
     failures: &'a Column,
     last_failure: &'a Column,
-    /// Their name. It is longer than the table's, so it is another.
-    all: String,
-    /// One of them, under a name that no column of the table has.
+    /// Name of the expression. It is longer than the table's name, so it differs.
+    name: String,
+    /// Name of its column, which no column of the table has.
     n: String,
-    /// The part of a statement that goes from one to the next, and to NULL at last.
+    /// The `WITH` clause, which goes from one count to the next, and to NULL after the last.
     sql: String,
 }
 
 impl<'a> FailureCounts<'a> {
-    fn of(connection: &'a Connection, table: &'a Table) -> Option<Self> {
+    fn new(connection: &'a Connection, table: &'a Table) -> Option<Self> {
         let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
-        let all = quote(&format!("counts of {}", table.name));
+        let name = quote(&format!("counts of {}", table.name));
         let mut n = "n".to_string();
         while table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(&n)) {
             n.push('n');
         }
-        let (name, count) = (&table.sql, quote(&failures.name));
+        let (source, count) = (&table.sql, quote(&failures.name));
         let pending = table.status_in(&Status::PENDING);
         let sql = format!(
-            "WITH RECURSIVE {all}({n}) AS (SELECT min({count}) FROM {name} WHERE {pending} UNION ALL \
-             SELECT (SELECT min({count}) FROM {name} WHERE {pending} AND {count} > {n}) \
-             FROM {all} WHERE {n} IS NOT NULL)"
+            "WITH RECURSIVE {name}({n}) AS (SELECT min({count}) FROM {source} WHERE {pending} UNION ALL \
+             SELECT (SELECT min({count}) FROM {source} WHERE {pending} AND {count} > {n}) \
+             FROM {name} WHERE {n} IS NOT NULL)"
         );
-        Some(Self { connection, table, failures, last_failure, all, n, sql })
+        Some(Self { connection, table, failures, last_failure, name, n, sql })
     }
 
-    /// Whether an index leads from one to the next.
-    fn are_served(&self) -> Result<bool> {
-        let Self { table, failures, all, n, sql, .. } = self;
+    /// Returns true if an index leads from one count to the next.
+    fn have_index(&self) -> Result<bool> {
+        let Self { table, failures, name, n, sql, .. } = self;
         let (search, to_next) =
             (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
-        let steps = plan(self.connection, &format!("{sql} SELECT {n} FROM {all}"))?;
+        let steps = plan(self.connection, &format!("{sql} SELECT {n} FROM {name}"))?;
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
-    /// Last failures that are long enough ago or in the future. A text column compares numbers as text.
-    fn places(
+    /// Returns conditions for last failures that are long enough ago or in the future, one for each range of the index. A
+    /// column of text compares numbers as text.
+    fn due_ranges(
         &self,
         before: &[Instant],
         future: Instant,
@@ -59,12 +60,12 @@ impl<'a> FailureCounts<'a> {
     ) -> Vec<String> {
         let (column, n) = (quote(&self.last_failure.name), &self.n);
         let is_none = format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1");
-        let bound = |shown: &dyn Fn(Instant) -> String| {
-            let bounds: Vec<_> = before.iter().map(|at| shown(*at)).collect();
+        let bound = |literal: &dyn Fn(Instant) -> String| {
+            let bounds: Vec<_> = before.iter().map(|at| literal(*at)).collect();
             by_count(&format!("CAST({n} AS INTEGER)"), &is_none, &bounds)
         };
         let is_number = format!("typeof({column}) IN ('integer', 'real')");
-        let mut places = vec![
+        let mut ranges = vec![
             format!("{column} IS NULL"),
             format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(text)),
             format!("{column} >= {} AND NOT {is_number}", text(future)),
@@ -73,17 +74,17 @@ impl<'a> FailureCounts<'a> {
         let formats = self.table.failure_dates.numbers();
         for format in formats.filter(|format| *format != Format::Compact) {
             let number = |at: Instant| format.number(at).to_string();
-            places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
+            ranges.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
             from = format!("{column} >= {} AND ", number(future));
         }
-        places.push(format!("{from}{column} < '' AND {is_number}"));
-        places
+        ranges.push(format!("{from}{column} < '' AND {is_number}"));
+        ranges
     }
 
-    /// Whether the first and the last text of each count are in this spelling, which sorts.
-    fn are_spelt(&self, errors: &str, spelling: &Spelling) -> Result<bool> {
-        let Self { table, all, n, sql, .. } = self;
-        let [count, column] = [self.failures, self.last_failure].map(|it| quote(&it.name));
+    /// Returns true if the first and the last text of each count have this format, whose text sorts as time does.
+    fn have_format(&self, errors: &str, spelling: &Spelling) -> Result<bool> {
+        let Self { table, name, n, sql, .. } = self;
+        let [count, column] = [self.failures, self.last_failure].map(|column| quote(&column.name));
         let [first, last] = ["ASC", "DESC"].map(|direction| {
             format!(
                 "(SELECT {column} FROM {} WHERE {errors} AND {count} = {n} AND {column} >= '' \
@@ -95,7 +96,7 @@ impl<'a> FailureCounts<'a> {
             let same = |at| spelling.write(at, &table.dates.zone).to_string() == text;
             table.failure_dates.read_text(&text).is_some_and(same)
         };
-        let sql = format!("{sql} SELECT {first}, {last} FROM {all} WHERE {n} IS NOT NULL");
+        let sql = format!("{sql} SELECT {first}, {last} FROM {name} WHERE {n} IS NOT NULL");
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -108,56 +109,57 @@ impl<'a> FailureCounts<'a> {
     }
 }
 
-/// As [`Table::due`], where an index serves it and LAST_FAILURE is spelt so that its text sorts as time does.
+/// Returns the walk as a replacement of [`Table::due`], if an index serves it and LAST_FAILURE has a format whose text
+/// sorts as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
-    let Some(counts) = FailureCounts::of(connection, table) else { return Ok(None) };
+    let Some(counts) = FailureCounts::new(connection, table) else { return Ok(None) };
     let zone = &table.dates.zone;
-    let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
+    let spelling = Some(&counts.last_failure.spelling).filter(|spelling| spelling.is_text());
     let spelling = spelling.cloned().unwrap_or_default();
     let [new, errors] = [Status::New, Status::Error].map(|status| table.due_rows(&[status]));
-    // Else the counts do not lead to the failed records, or no order leads to those that are due.
+    // Otherwise the counts do not lead to the failed records, or the order does not lead to the due ones.
     if !table.statuses.distinguish_failed()
         || !spelling.sorts(zone)
-        || !counts.are_served()?
-        || !counts.are_spelt(&errors, &spelling)?
+        || !counts.have_index()?
+        || !counts.have_format(&errors, &spelling)?
     {
         return Ok(None);
     }
     let found = quote(&format!("found in {}", table.name));
-    let (columns, name) = (table.facts(&selection.window), &table.sql);
-    let (FailureCounts { all, n, sql, .. }, failures) = (&counts, quote(&counts.failures.name));
+    let (columns, source) = (table.facts(&selection.window), &table.sql);
+    let (FailureCounts { name, n, sql, .. }, failures) = (&counts, quote(&counts.failures.name));
     let of_count = |condition: &str| {
         format!(
-            "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
+            "SELECT {columns} FROM {name} CROSS JOIN {source} WHERE {failures} IS {n} AND {condition}"
         )
     };
     let text = |at: Instant| {
-        let shown = |at: &Instant| spelling.write(*at, zone).to_string();
-        Sqlite.literal(&Value::Text(text_bound(at, &shown)))
+        let format = |at: &Instant| spelling.write(*at, zone).to_string();
+        Sqlite.literal(&Value::Text(text_bound(at, &format)))
     };
     let mut arms = Vec::new();
     if selection.statuses.contains(&Status::New) {
         arms.push(of_count(&new));
     }
     if selection.statuses.contains(&Status::Error) {
-        let places = counts.places(before, *future, &text);
-        arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
+        let ranges = counts.due_ranges(before, *future, &text);
+        arms.extend(ranges.iter().map(|range| of_count(&format!("{errors} AND {range}"))));
     }
     let arms = arms.join(" UNION ALL ");
     let (bounds, order) = (table.bounds(selection), table.order_by(selection.order));
-    // Materialized, because SQLite would else sort in every arm, and then scan there.
+    // Materialized, because otherwise SQLite would sort in each arm, and scan for that.
     Ok(Some(format!(
         "{sql}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{bounds} {order}"
     )))
 }
 
-/// Whether an index leads from one count of failures to the next.
-pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
-    FailureCounts::of(connection, table).map_or(Ok(false), |counts| counts.are_served())
+/// Returns true if an index leads from one count of failures to the next.
+pub fn has_index(connection: &Connection, table: &Table) -> Result<bool> {
+    FailureCounts::new(connection, table).map_or(Ok(false), |counts| counts.have_index())
 }
 
-/// The steps in which SQLite would carry out a statement, whatever its parameters are.
+/// Returns the steps in which SQLite would run a statement with any parameters.
 pub fn plan(connection: &Connection, sql: &str) -> Result<Vec<String>> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
     statement.raw_query().mapped(|step| step.get(3)).collect()

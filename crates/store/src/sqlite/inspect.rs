@@ -1,4 +1,4 @@
-//! Inspection of a table in a file: triggers, constraints, indexes, and what writes could do.
+//! Inspection of a table in a file: triggers, constraints, indexes, and writes that SQLite refuses.
 
 use backlog_schedule::Query;
 use rusqlite::{Connection, OptionalExtension};
@@ -34,7 +34,7 @@ impl Inspect for SqliteEngine {
         Ok(Constraints { rows, change_charges })
     }
 
-    /// An index is used if nothing else is scanned, and it has only the rows of the queue.
+    /// A scan of an index counts as a search if the index has only rows of the queue.
     fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan> {
         let mut found = QueryPlan { uses_index: true, sorts: false };
         for sql in table.due(query) {
@@ -49,12 +49,13 @@ impl Inspect for SqliteEngine {
 
     fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>> {
         let columns = [&table.failures, &table.statuses.column, &table.last_failure];
-        let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.distinguish_failed();
-        let is_missing = can_be && !index_walk::is_served(&self.connection, table)?;
+        let can_be =
+            columns.iter().all(|column| column.is_some()) && table.statuses.distinguish_failed();
+        let is_missing = can_be && !index_walk::has_index(&self.connection, table)?;
         Ok(is_missing.then(|| names(columns.into_iter().flatten())))
     }
 
-    /// One in which other columns come first is read as a whole, or once for each value of those.
+    /// An index in which other columns come first does not count: it is read as a whole, or once for each value of them.
     fn has_id_index(&mut self, table: &Table) -> DbResult<bool> {
         let steps = plan(&self.connection, &table.of_id("1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
@@ -70,19 +71,19 @@ impl Inspect for SqliteEngine {
     }
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection) {
-        let told = |error: DbError| self.explain(error, "read");
-        let mode = self.journal_mode().map_err(|it| told(it.into()));
+        let explain = |error: DbError| self.explain(error, "read");
+        let mode = self.journal_mode().map_err(|error| explain(error.into()));
         found.aside = format!("journal mode {}", found.unread.or_default("the journal mode", mode));
-        let refused = self.refused_writes(table).map_err(told);
+        let refused = self.refused_writes(table).map_err(explain);
         found.refused = found.unread.or_default("what is written", refused);
-        let reuses_ids = reuses_ids(&self.connection, table).map_err(|it| told(it.into()));
+        let reuses_ids = reuses_ids(&self.connection, table).map_err(|error| explain(error.into()));
         found.reuses_ids = found.unread.or_default("the table's key", reuses_ids);
     }
 }
 
 impl SqliteEngine {
-    /// Decides whether updates override the conflict clauses of the table, by which one could delete another record.
-    /// That would also override the clauses of triggers: then the table is refused, and the reason returned.
+    /// Has updates override conflict clauses of the table, by which one could delete another record. With triggers it
+    /// returns a reason to refuse the table instead, because their conflict clauses would be overridden, too.
     pub fn refused_clause(&mut self, table: &Table) -> DbResult<Option<String>> {
         let Some(constraint) = constraints::conflict_clause(&self.connection, table)? else {
             return Ok(None);
@@ -98,7 +99,7 @@ impl SqliteEngine {
         }))
     }
 
-    /// Whether a step of a plan scans an index on rows of certain statuses or of the queue's condition.
+    /// Returns true if a step of a plan scans an index on rows of certain statuses or of the queue's condition.
     fn is_of_pending_rows(&self, table: &Table, step: &str) -> rusqlite::Result<bool> {
         let Some((_, index)) = step.split_once(" INDEX ") else { return Ok(false) };
         let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1 AND \
@@ -112,10 +113,10 @@ impl SqliteEngine {
         Ok(columns.any(|column| read.iter().any(|name| name.eq_ignore_ascii_case(&column.name))))
     }
 
-    /// Mistakes in a trigger's SQL, and what a trigger may not use, which show before it is run.
+    /// Returns errors in the SQL of triggers, such as a function that they may not use. Preparing a write shows them.
     fn refused_writes(&self, table: &Table) -> DbResult<Vec<String>> {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
-        let sets = joined(written.map(|it| format!("{0} = {0}", quote(&it.name))), ", ");
+        let sets = joined(written.map(|column| format!("{0} = {0}", quote(&column.name))), ", ");
         let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
         let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
         let mut refused = Vec::new();
@@ -141,7 +142,7 @@ impl SqliteEngine {
     }
 }
 
-/// Whether the id is SQLite's own number of the row, without AUTOINCREMENT.
+/// Returns true if the id is SQLite's row number without AUTOINCREMENT.
 fn reuses_ids(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
     let [id] = &table.id[..] else { return Ok(false) };
     if !id.is_row_number {

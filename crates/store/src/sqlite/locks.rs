@@ -1,4 +1,4 @@
-//! The claims of a SQLite table: locks on a side file, released once what was written is on disk.
+//! Claims on records in SQLite: locks on a file beside the database, released once the outcomes are on disk.
 
 use std::fs::{self, DirEntry, File};
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 
 use super::SqliteEngine;
 use super::dialect::bound;
-use super::open::{MOST_OF_VALUE, Unlimited};
+use super::open::{MAX_VALUE_BYTES, Unlimited};
 use crate::claims::Claims;
 use crate::engine::{Engine, Locks, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult, StoreError};
@@ -29,13 +29,13 @@ use crate::watchdog::Watchdog;
 
 type SqliteDatabase = SqlDatabase<SqliteEngine>;
 
-/// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
+/// Maximum number of claims. The kernel keeps them in a list, which it walks for each.
 const MOST_CLAIMS: usize = 2048;
 
 pub struct SqliteLocks {
     watchdog: Option<Watchdog>,
     claims: Arc<Mutex<Claims>>,
-    /// In WAL mode; otherwise every commit is durable by itself.
+    /// Only in WAL mode; in other modes each commit is durable.
     wal_sync: Option<WalSync>,
     place: ClaimsFile,
     /// Reads the row with an id.
@@ -50,16 +50,16 @@ impl SqliteLocks {
         Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id })
     }
 
-    /// Reads what is claimed, all of it as it is at one moment after it was claimed.
+    /// Reads the claimed records in one snapshot, which begins after they were claimed.
     fn read_claimed(
         &self,
         on: &SqliteDatabase,
         ids: &[Id],
         claimed: &[bool],
     ) -> DbResult<Vec<(Id, Claim)>> {
-        // A single statement is a moment of its own.
+        // A single statement is its own snapshot.
         let connection = &on.engine.connection;
-        let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
+        let _snapshot = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let mut by_id = connection.prepare_cached(&self.by_id)?;
         let columns = RecordReader::all(&on.table);
         let claim = |(id, claimed): (&Id, &bool)| {
@@ -71,7 +71,7 @@ impl SqliteLocks {
                     let _unlimited = Unlimited::new(connection)?;
                     match is_too_large(on, id)? {
                         true => read_without_payload(on, id),
-                        // It was the id of another row, with which this one was compared.
+                        // The large value is an id of another row, with which SQLite compared this id.
                         false => read(&mut by_id, &columns, id),
                     }
                 }
@@ -87,7 +87,7 @@ impl SqliteLocks {
     }
 }
 
-/// The record with an id. A second row shows that the id is not unique.
+/// Reads the record with an id. A second row shows that the id is not unique.
 fn read(by_id: &mut Statement<'_>, columns: &RecordReader<'_>, id: &Id) -> rusqlite::Result<Claim> {
     let mut rows = by_id.query(bound(&id_params(id)))?;
     let mut found = None;
@@ -101,10 +101,10 @@ fn read(by_id: &mut Statement<'_>, columns: &RecordReader<'_>, id: &Id) -> rusql
     Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
 }
 
-/// Whether a row itself has a value that is too large. Its length is asked for, and it is not read.
+/// Returns true if a row has a value that is too large. It selects the lengths, not the values.
 fn is_too_large(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<bool> {
     let table = &on.table;
-    let is_large = |column: &Column| format!("octet_length({}) > {MOST_OF_VALUE}", column.sql());
+    let is_large = |column: &Column| format!("octet_length({}) > {MAX_VALUE_BYTES}", column.sql());
     let any = joined(table.columns.iter().map(is_large), " OR ");
     let sql = table.of_id(&format!("({any}) IS TRUE"));
     let mut statement = on.engine.connection.prepare_cached(&sql)?;
@@ -112,7 +112,7 @@ fn is_too_large(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<bool> {
     found.try_fold(false, |any, is_large| Ok(any | is_large?))
 }
 
-/// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.
+/// Reads the other columns of a record with a value that is too large, so that its attempt can fail.
 fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim> {
     let table = &on.table;
     let selected = RecordReader::without_payload(table);
@@ -121,7 +121,7 @@ fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim>
     let Some(record) = rows.next()?.and_then(|row| selected.record(row, 0)) else {
         return Ok(Claim::Gone);
     };
-    let most = MOST_OF_VALUE >> 20;
+    let most = MAX_VALUE_BYTES >> 20;
     let why = format!("a value of its row has more than {most} MiB: it is not handed to a handler");
     Ok(Claim::Held(Arc::new(Record { too_large: Some(why), ..record })))
 }
@@ -169,7 +169,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let found = self.read_claimed(on, ids, &claimed);
         let is_held =
-            |index: usize| matches!(&found, Ok(it) if matches!(it[index].1, Claim::Held(_)));
+            |index: usize| matches!(&found, Ok(found) if matches!(found[index].1, Claim::Held(_)));
         for (index, id) in ids.iter().enumerate() {
             if claimed[index] && !is_held(index) {
                 lock(&self.claims).release(id);
@@ -188,8 +188,8 @@ impl Locks<SqliteEngine> for SqliteLocks {
     }
 
     fn flush(&mut self, _: &mut SqliteDatabase, until: Until) -> Result<()> {
-        let over = self.wal_sync.take_if(|_| until == Until::Durable);
-        over.map_or(Ok(()), WalSync::finish)
+        let wal_sync = self.wal_sync.take_if(|_| until == Until::Durable);
+        wal_sync.map_or(Ok(()), WalSync::finish)
     }
 
     fn write(
@@ -203,12 +203,12 @@ impl Locks<SqliteEngine> for SqliteLocks {
     }
 }
 
-/// A row of more bytes than this is looked at before it is read.
+/// Size of a row from which the memory is checked first.
 const LARGE: usize = 16 << 20;
-/// A row's bytes become a copy, and a line in which a character may take six.
+/// Memory for each byte of a row: one byte for a copy, and six for an escaped character in JSON.
 const COPIES: usize = 7;
 
-/// Fails if a row is too big for the memory that there is, which would end the whole pass.
+/// Fails if a row does not fit into memory, which would end the whole pass.
 fn require_memory(row: &Row<'_>) -> rusqlite::Result<()> {
     let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
     let bytes = (0..row.as_ref().column_count()).map(length).sum::<rusqlite::Result<usize>>()?;
@@ -217,30 +217,30 @@ fn require_memory(row: &Row<'_>) -> rusqlite::Result<()> {
         return Ok(());
     }
     let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
-    let why = format!("its {} MiB are too much for the memory that there is", bytes >> 20);
+    let why = format!("its {} MiB do not fit into memory", bytes >> 20);
     Err(SqlError::SqliteFailure(full, Some(why)))
 }
 
-/// The least time between two syncs, in which commits gather to share one.
+/// Minimum time between two syncs, so that commits share them.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
-/// For how many such intervals a sync is put off at most, as long as few claims wait for it.
+/// Maximum number of such intervals between two syncs, while few claims wait.
 const MOST_SYNC_INTERVALS: usize = 5;
-/// More claims than this are not held for a shared sync, as the kernel walks all locks for each.
+/// Maximum number of claims that wait for a shared sync, because the kernel walks all locks for each claim.
 const FEW_CLAIMS: usize = 64;
 
-/// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
-/// commit, under the write lock (`synchronous = FULL`). Here commits only write (`NORMAL`, which in
-/// WAL mode cannot corrupt), and one sync follows for all since the last one. A claim is released only
-/// then: no other pass sees a record as free before its outcome would survive a power cut.
+/// The thread that syncs the write-ahead log and then releases claims. With `synchronous = FULL` SQLite would sync in each
+/// commit, under the write lock. Here commits only write (`NORMAL`, which is safe against corruption in WAL mode), and
+/// one sync follows for all commits since the last one. A claim is released only after the sync, so that no other pass
+/// claims a record before its outcome would survive a power failure.
 struct WalSync {
     settled: Sender<Id>,
-    /// What is dropped with that: the thread need not pause any more.
+    /// Dropped with `settled`, so that the thread stops pausing.
     more_to_come: Sender<()>,
     thread: JoinHandle<Result<()>>,
 }
 
 impl WalSync {
-    /// `log` lives as long as a connection is open.
+    /// `log` exists as long as a connection is open.
     fn start(log: PathBuf, claims: Arc<Mutex<Claims>>) -> Result<Self> {
         let file = open_log(&log).with_context(|| format!("could not open {}", log.display()))?;
         let (settled, queue) = channel();
@@ -257,7 +257,7 @@ impl WalSync {
 
     /// Releases the record's claim once everything committed so far is on disk.
     fn release(&self, id: &Id) {
-        // If the thread has failed, its claims go with the process, and `finish` says why.
+        // If the thread has failed, its claims end with the process, and `finish` returns the error.
         let _ = self.settled.send(id.clone());
     }
 
@@ -268,12 +268,14 @@ impl WalSync {
     }
 }
 
-/// Opens the write-ahead log that SQLite has open, and nothing that was put in its place.
+/// Opens the write-ahead log that SQLite has open. Fails if it was replaced.
 fn open_log(log: &Path) -> Result<File> {
     let file = open_regular(log, OFlags::RDONLY | OFlags::NOFOLLOW)?;
     let (own, found) = (file.as_raw_fd().to_string(), file.metadata()?);
-    let mut others = fs::read_dir("/proc/self/fd")?.flatten().filter(|it| *it.file_name() != *own);
-    let is_open = |it: DirEntry| fs::metadata(it.path()).is_ok_and(|it| is_same(&it, &found));
+    let mut others =
+        fs::read_dir("/proc/self/fd")?.flatten().filter(|entry| *entry.file_name() != *own);
+    let is_open =
+        |entry: DirEntry| fs::metadata(entry.path()).is_ok_and(|other| is_same(&other, &found));
     ensure!(others.any(is_open), "it was replaced just now; try again");
     Ok(file)
 }
@@ -290,14 +292,14 @@ fn sync_all(
             let Ok(first) = queue.recv() else { return Ok(()) };
             settled.push(first);
         }
-        // What is in the queue now was committed before.
+        // Everything in the queue is committed.
         settled.extend(queue.try_iter());
         log.sync_data()?;
         let mut claims = lock(claims);
         settled.drain(..).for_each(|id| claims.release(&id));
         drop(claims);
         for _ in 0..MOST_SYNC_INTERVALS {
-            // Nothing is ever sent: this ends with the time or with the sender.
+            // Nothing is sent: this ends with the interval or with the sender.
             let is_over = pause.recv_timeout(MIN_SYNC_INTERVAL) != Err(RecvTimeoutError::Timeout);
             settled.extend(queue.try_iter());
             if is_over || settled.len() > FEW_CLAIMS {

@@ -1,4 +1,4 @@
-//! The SQLite engine: the table in a file, the claims in a side file.
+//! The SQLite engine: a table in a file, and claims as locks on a file beside it.
 
 mod catalog;
 mod constraints;
@@ -21,7 +21,7 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 pub use catalog::explore;
-pub use open::{SqliteEngine, create, kept_beside, open};
+pub use open::{SqliteEngine, create, open, side_files};
 
 use super::engine::{Engine, NumberedWrites, RowAfter, RowState};
 use super::error::{DbError, DbResult};
@@ -37,13 +37,15 @@ use crate::system_error::reason;
 use crate::writes::{Guards, RowWrite};
 use dialect::{bound, due_by_row_number, value};
 use locks::SqliteLocks;
-use open::{BESIDE, PASS, STATE, Unlimited, beside, limit_values, wait_for_locks};
+use open::{
+    PASS_LIMIT, SQLITE_SUFFIXES, STATE_SUFFIX, Unlimited, limit_values, side_file, wait_for_locks,
+};
 
 impl Engine for SqliteEngine {
     type ResultRow<'r> = Row<'r>;
     type Locks = SqliteLocks;
 
-    /// The busy handler waits.
+    /// The busy handler waits instead.
     const TRIES: u32 = 0;
     const WRITES_SINGLY: bool = true;
 
@@ -76,7 +78,7 @@ impl Engine for SqliteEngine {
         Ok(walk.map_or_else(|| table.due(query), |walk| vec![walk]))
     }
 
-    /// By the numbers that SQLite itself has for the rows, from either end as far as that goes.
+    /// By rowid, from either end up to the first damaged page.
     fn row_by_row(&mut self, table: &Table, query: &Query) -> Option<(String, BTreeSet<i64>)> {
         let mut numbers = BTreeSet::new();
         for order in [Order::Oldest, Order::Newest] {
@@ -88,7 +90,7 @@ impl Engine for SqliteEngine {
             });
             match read {
                 Ok(()) => break,
-                Err(error) => log::debug!("row numbers: {}", error.message),
+                Err(error) => log::debug!("could not read all row numbers: {}", error.message),
             }
         }
         Some((due_by_row_number(table, query), numbers))
@@ -98,7 +100,7 @@ impl Engine for SqliteEngine {
         self.execute("BEGIN IMMEDIATE")
     }
 
-    /// SQLite checks deferred constraints at the commit, before it asks the hook, which refuses it.
+    /// A commit checks deferred constraints before it calls the commit hook, which then refuses it.
     fn end_rehearsal(&mut self) -> DbResult<()> {
         self.connection.commit_hook(Some(|| true))?;
         let committed = self.execute("COMMIT");
@@ -124,7 +126,7 @@ impl Engine for SqliteEngine {
         let mut all = Vec::with_capacity(changes.len());
         let Self { connection, statements, overrides_conflict_clauses, .. } = self;
         let _unlimited = Unlimited::new(connection)?;
-        // The statement of the last change, which mostly serves the next one as well.
+        // The statement of the last change, which usually serves the next one, too.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();
         for (number, change) in changes {
@@ -188,10 +190,11 @@ impl Engine for SqliteEngine {
 
 impl Database for SqlDatabase<SqliteEngine> {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        let SqliteEngine { path, found, .. } = &self.engine;
+        let SqliteEngine { path, metadata, .. } = &self.engine;
+        let database = (path.clone(), metadata.clone());
         Ok(match named {
-            Some(named) => StateDir::shared(named.into(), (path.clone(), found.clone())),
-            None => StateDir::beside(beside(path, STATE), (path.clone(), found.clone())),
+            Some(named) => StateDir::shared(named.into(), database),
+            None => StateDir::beside(side_file(path, STATE_SUFFIX), database),
         })
     }
 
@@ -214,16 +217,17 @@ impl Database for SqlDatabase<SqliteEngine> {
         left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
     }
 
-    /// Its journal is made beside it. A reader of a read-only database may have left a log as read-only.
+    /// Checks the directory, too, in which SQLite creates the journal, and the side files: a reader of a read-only database
+    /// may have left a read-only log.
     fn why_read_only(&mut self) -> Result<Option<String>> {
         let path = &self.engine.path;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let beside = BESIDE.map(|end| beside(path, end));
-        for place in [path, directory].into_iter().chain(beside.iter().map(PathBuf::as_path)) {
-            let writable = accessat(CWD, place, Permission::WRITE_OK, AtFlags::EACCESS);
+        let side_files = SQLITE_SUFFIXES.map(|suffix| side_file(path, suffix));
+        for path in [path, directory].into_iter().chain(side_files.iter().map(PathBuf::as_path)) {
+            let writable = accessat(CWD, path, Permission::WRITE_OK, AtFlags::EACCESS);
             if let Some(errno) = writable.err().filter(|errno| *errno != Errno::NOENT) {
-                let (place, why) = (place.display(), reason(&errno.into()));
-                return Ok(Some(format!("this user cannot write to {place}: {why}")));
+                let (path, why) = (path.display(), reason(&errno.into()));
+                return Ok(Some(format!("this user cannot write to {path}: {why}")));
             }
         }
         let refused = self.engine.refused_clause(&self.table);
@@ -235,15 +239,15 @@ impl Database for SqlDatabase<SqliteEngine> {
     }
 
     fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore> {
-        let SqliteEngine { connection, path, found, .. } = &mut self.engine;
-        let (names, shown) = (found.nlink(), path.display());
+        let SqliteEngine { connection, path, metadata, .. } = &mut self.engine;
+        let (names, shown) = (metadata.nlink(), path.display());
         ensure!(
             names <= 1,
             "could not use {shown}: the file has {names} names (hard links), and passes under one \
              would not see the claims and the journal of the other; keep one"
         );
-        // What ends a pass before that ends the waiting as well.
-        let waits = wait_for_locks(connection, path, PASS, Some(retry.clone()));
+        // A pass that is stopped does not wait any longer.
+        let waits = wait_for_locks(connection, path, PASS_LIMIT, Some(retry.clone()));
         let ready = waits.and_then(|()| limit_values(connection));
         ready.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let refused = self.engine.refused_clause(&self.table);

@@ -1,4 +1,4 @@
-//! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
+//! Opening of a SQLite file: the checks before it is used, and the wait for its locks.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -25,7 +25,7 @@ use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_sa
 use crate::system_error::reason;
 use crate::table::Table;
 
-/// The functions of full-text tables that read, and how many arguments SQLite registers them with.
+/// Read-only functions of full-text tables, with the numbers of arguments that SQLite registers.
 const FULL_TEXT: [(&str, i32); 7] = [
     ("match", 2),
     ("bm25", -1),
@@ -38,15 +38,15 @@ const FULL_TEXT: [(&str, i32); 7] = [
 
 pub struct SqliteEngine {
     pub connection: Connection,
-    /// The texts of statements about rows, by their shape.
+    /// Statements about rows, by shape.
     pub statements: HashMap<String, String>,
-    /// Whether a conflict is an error of each update, whatever the constraints of the table say.
+    /// True if updates override the conflict clauses of the table, so that each conflict is an error.
     pub overrides_conflict_clauses: bool,
     pub path: PathBuf,
-    pub found: Metadata,
+    pub metadata: Metadata,
 }
 
-/// Opens an existing database and its table; never creates one.
+/// Opens an existing database and its table.
 pub fn open(
     path: &Path,
     mapping: &Mapping,
@@ -54,11 +54,11 @@ pub fn open(
     clock: Clock,
 ) -> Result<SqlDatabase<SqliteEngine>> {
     let mut engine = open_file(path, mapping.table.is_some(), access)?;
-    // One lock for all statements about the table.
+    // One transaction, and so one lock, for all statements about the table.
     let find = |connection: &mut Connection| -> Result<Table> {
         connection.execute_batch("BEGIN")?;
         let table = Table::find(connection, mapping, clock)?;
-        // Nothing was written. A damaged page may have ended the transaction already.
+        // Fails if a damaged page has ended the transaction.
         let _ = connection.execute_batch("ROLLBACK");
         Ok(table)
     };
@@ -75,23 +75,23 @@ pub fn open(
 pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<SqliteEngine> {
     let shown = path.display();
     let not_opened = || format!("could not open {shown}");
-    let found = match fs::metadata(path) {
+    let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!(no_database(path, is_described))
         }
-        found => found.with_context(not_opened)?,
+        metadata => metadata.with_context(not_opened)?,
     };
-    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
+    ensure!(!metadata.is_dir(), "could not open {shown}: it is a directory, not a database");
     let path = path.canonicalize().with_context(not_opened)?;
-    require_files(&path, Some(&found))?;
+    require_side_files(&path, Some(&metadata))?;
     let limit = match access {
-        Access::Pass(most) => PASS.min(most),
-        Access::ReadOnly | Access::ReadWrite => COMMAND,
+        Access::Pass(most) => PASS_LIMIT.min(most),
+        Access::ReadOnly | Access::ReadWrite => COMMAND_LIMIT,
     };
     let connection = connect(&path, limit)?;
     let statements = HashMap::new();
     let engine =
-        SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, found };
+        SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, metadata };
     if access == Access::ReadOnly {
         // A function may write: optimize() of a full-text table does.
         let only = engine.connection.execute_batch("PRAGMA query_only = 1");
@@ -100,46 +100,49 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
     Ok(engine)
 }
 
-/// The message about a path without a database. Applications create the tables that users describe.
+/// Returns the message for a path without a database. A table with a mapping belongs to an application, so the hint to
+/// create one would be wrong.
 fn no_database(path: &Path, is_described: bool) -> String {
     let shown = path.display();
     if let Some(why) = missing_directory(path) {
         return format!("no database at {shown}: {why}");
     }
-    let made = (!is_described).then(|| format!("; `backlog init --db {shown}` creates one"));
-    format!("no database at {shown}{}", made.unwrap_or_default())
+    let hint = (!is_described).then(|| format!("; `backlog init --db {shown}` creates one"));
+    format!("no database at {shown}{}", hint.unwrap_or_default())
 }
 
 fn missing_directory(path: &Path) -> Option<String> {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty())?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty())?;
     let is_missing = matches!(directory.try_exists(), Ok(false));
     is_missing.then(|| format!("the directory {} does not exist", directory.display()))
 }
 
-/// What is kept beside a database, by its name and an end.
-pub fn beside(path: &Path, end: &str) -> PathBuf {
+/// Suffixes of the files that SQLite creates beside a database.
+pub const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// Suffix of the state directory.
+pub const STATE_SUFFIX: &str = ".backlog";
+
+/// Returns the path of a file beside a database.
+pub fn side_file(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 
-/// What SQLite adds to the name of a database for what it keeps beside it.
-pub const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
-/// What this program adds for the state directory.
-pub const STATE: &str = ".backlog";
-
-/// All that is there of what is kept beside a database.
-pub fn kept_beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+/// Returns the existing files and directories beside a database.
+pub fn side_files(path: &Path) -> impl Iterator<Item = PathBuf> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
-    let ends = BESIDE.into_iter().chain([STATE]);
-    ends.map(move |end| beside(&path, end)).filter(|path| path.symlink_metadata().is_ok())
+    let suffixes = SQLITE_SUFFIXES.into_iter().chain([STATE_SUFFIX]);
+    suffixes
+        .map(move |suffix| side_file(&path, suffix))
+        .filter(|path| path.symlink_metadata().is_ok())
 }
 
-/// Fails if a file beside the database would block SQLite, or is of a user who may not write it.
-fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
-    for beside in BESIDE.map(|end| beside(path, end)) {
-        let Ok(found) = fs::symlink_metadata(&beside) else { continue };
-        let shown = beside.display();
+/// Fails if a file beside the database would block SQLite, or belongs to a user who may not write the database.
+fn require_side_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
+    for path in SQLITE_SUFFIXES.map(|suffix| side_file(path, suffix)) {
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        let shown = path.display();
         ensure!(found.is_file(), "could not use {shown}: it is no regular file; remove it");
         let is_theirs = database.is_some_and(|database| {
             let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
@@ -148,7 +151,7 @@ fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
         });
         ensure!(
             !is_theirs,
-            "could not use {shown}: it is of user {}, who may not write the database; remove it",
+            "could not use {shown}: it belongs to user {}, who may not write the database; remove it",
             found.uid()
         );
     }
@@ -160,20 +163,20 @@ impl SqliteEngine {
         self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
     }
 
-    /// From now on commits leave syncing the write-ahead log to the caller, where there is one.
+    /// Leaves syncing the write-ahead log to the caller, and returns its path. `None` in other journal modes.
     pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
         if self.journal_mode()? != "wal" {
             return Ok(None);
         }
         self.connection.pragma_update(None, "synchronous", "normal")?;
-        Ok(Some(beside(&self.path, "-wal")))
+        Ok(Some(side_file(&self.path, "-wal")))
     }
 
-    /// Else SQLite would go on with the old file, which nobody else sees any more.
+    /// Fails if the file was moved or replaced, because SQLite would go on with the old file.
     pub fn require_in_place(&self) -> Result<()> {
         let shown = self.path.display();
         match fs::symlink_metadata(&self.path) {
-            Ok(now) if is_same(&now, &self.found) => Ok(()),
+            Ok(now) if is_same(&now, &self.metadata) => Ok(()),
             Ok(_) => bail!("{shown} was replaced while the pass ran"),
             Err(error) => {
                 bail!("{shown} was moved or removed while the pass ran: {}", reason(&error))
@@ -182,7 +185,7 @@ impl SqliteEngine {
     }
 }
 
-/// Creates `table` if it is missing, and the file, which gets write-ahead logging.
+/// Creates `table` and, with write-ahead logging, its file. Returns false if the table exists.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     if let Some(why) = missing_directory(path) {
         bail!("could not create {}: {why}", path.display());
@@ -195,8 +198,8 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
         return Err(error).with_context(|| format!("could not create {}", path.display()));
     }
     let is_new = found.as_ref().is_none_or(|found| found.len() == 0);
-    require_files(&path.canonicalize().unwrap_or_else(|_| path.into()), found.as_ref())?;
-    let mut connection = connect(path, COMMAND)?;
+    require_side_files(&path.canonicalize().unwrap_or_else(|_| path.into()), found.as_ref())?;
+    let mut connection = connect(path, COMMAND_LIMIT)?;
     let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -212,14 +215,14 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
 
-/// Maximum size of a value that a pass reads. A larger one is an error of its row.
-pub const MOST_OF_VALUE: i32 = 64 << 20;
+/// Maximum size of a value that a pass reads. A larger value is an error of its row.
+pub const MAX_VALUE_BYTES: i32 = 64 << 20;
 
 pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE).map(drop)
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES).map(drop)
 }
 
-/// Lifts that limit as long as it lives: to write one column SQLite reads the whole row.
+/// Suspension of that limit, because SQLite reads the whole row to write one column.
 pub struct Unlimited<'a>(&'a Connection);
 
 impl<'a> Unlimited<'a> {
@@ -231,7 +234,7 @@ impl<'a> Unlimited<'a> {
 
 impl Drop for Unlimited<'_> {
     fn drop(&mut self) {
-        // It fails for limits that are negative, and for nothing else.
+        // Fails only for negative limits.
         let _ = limit_values(self.0);
     }
 }
@@ -247,11 +250,11 @@ fn connect(path: &Path, limit: Duration) -> Result<Connection> {
     open().map_err(|error| explain(path, error, "open"))
 }
 
-/// Defence against a prepared file: no SQL damages it, and triggers and views can do no harm.
+/// Protects against a malicious file: SQL cannot damage it, and triggers and views can do no harm.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // SQLite does not mark its placeholders for full-text functions as harmless, so triggers could not search.
+    // SQLite's placeholders of full-text functions are not marked as harmless, so triggers could not search.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
     for (name, arguments) in FULL_TEXT {
         connection.create_scalar_function(name, arguments, flags, move |_| {
@@ -262,24 +265,24 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA cell_size_check = 1")
 }
 
-/// One implementation tells instants from other values, here and in SQL.
+/// Adds functions that parse dates in SQL as this program does.
 fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let dates = table.dates.clone();
     connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
         Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
     })?;
-    // A value as it is read, for exact comparisons whatever the affinity and collation.
+    // Returns its argument, for comparisons without affinity and collation.
     connection.create_scalar_function("backlog_value", 1, flags, |context| Ok(context.get_arg(0)))
 }
 
-/// How long a command waits for a lock.
-const COMMAND: Duration = Duration::from_secs(30);
-/// How long a pass does. What it has to write, and what it would find, is not given up lightly.
-pub const PASS: Duration = Duration::from_secs(300);
-/// After this long somebody at a terminal is told what is waited for.
-const SILENCE: Duration = Duration::from_secs(2);
-/// Pauses between two looks at a lock, in milliseconds: those of SQLite's own handler.
+/// Time limit of a command for a lock.
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit of a pass for a lock. It is long, because a pass may have outcomes to write.
+pub const PASS_LIMIT: Duration = Duration::from_secs(300);
+/// Wait after which a warning names the lock.
+const WARN_AFTER: Duration = Duration::from_secs(2);
+/// Pauses between two tries for a lock, in milliseconds, as in SQLite's own handler.
 const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
 pub fn wait_for_locks(
@@ -300,7 +303,7 @@ pub fn wait_for_locks(
         let pause = Duration::from_millis(PAUSES[step]);
         std::thread::sleep(pause);
         waited += pause;
-        if (SILENCE..SILENCE + pause).contains(&waited) {
+        if (WARN_AFTER..WARN_AFTER + pause).contains(&waited) {
             log::warn!("waiting for a lock on {}", path.display());
         }
         true
@@ -313,7 +316,7 @@ mod tests {
     use backlog_schedule::Instant;
 
     #[test]
-    fn no_connection_trusts_what_is_in_the_file() {
+    fn no_connection_trusts_the_schema_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.db");
         create(&path, "BACKLOG", include_str!("../../../../schema.sql")).unwrap();
@@ -324,7 +327,7 @@ mod tests {
         assert!(is_on(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
         assert!(!is_on(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
         let checks: i64 =
-            connection.pragma_query_value(None, "cell_size_check", |it| it.get(0)).unwrap();
+            connection.pragma_query_value(None, "cell_size_check", |row| row.get(0)).unwrap();
         assert_eq!(checks, 1);
     }
 }

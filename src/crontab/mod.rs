@@ -3,20 +3,20 @@
 mod reader;
 mod times;
 
-pub use reader::{CRON_PATH, CronCommand, CronLine, Crontab, LONGEST};
+pub use reader::{CRON_PATH, CronCommand, CronLine, Crontab, MAX_COMMAND};
 
-/// The period of a line, as far as cron can say it.
+/// The period of a line in the fields of cron.
 #[derive(Debug)]
 pub struct Period {
-    /// The first two fields of a crontab's line. The others are `*`.
+    /// The first two fields of a line. The others are `*`.
     minute: String,
     hour: String,
-    /// Shell expression that is 0 when a run is due, for periods that cron's fields cannot say.
+    /// Shell expression that is 0 when a run is due, for periods that the fields cannot express.
     skip_condition: Option<String>,
 }
 
 impl Period {
-    /// Fails if it is no whole number of minutes, which cron counts in.
+    /// Fails unless `secs` is a whole number of minutes.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
         if secs < 60 || secs % 60 != 0 {
@@ -31,35 +31,35 @@ impl Period {
             3_600 => ("0".into(), "*".into(), None),
             _ if minutes < 60 && 60 % minutes == 0 => (format!("*/{minutes}"), "*".into(), None),
             _ if secs % 3_600 != 0 => ("*".into(), "*".into(), skipping(60, minutes)),
-            // In full, because Debian's cron catches up after a sleep what is written without `*`.
+            // Without `*`, because Debian's cron then catches up after a sleep.
             _ if 24 % hours == 0 => {
-                let each: Vec<_> = (0..24 / hours).map(|it| (it * hours).to_string()).collect();
-                ("0".into(), each.join(","), None)
+                let starts: Vec<_> = (0..24 / hours).map(|n| (n * hours).to_string()).collect();
+                ("0".into(), starts.join(","), None)
             }
-            // Days of the month would leave gaps at its end.
+            // Steps of days would restart with each month.
             _ => ("0".into(), "*".into(), skipping(3_600, hours)),
         };
         Ok(Self { minute, hour, skip_condition })
     }
 
-    /// A line of a crontab. Fails on what no crontab can say: a line break, or more than cron reads.
+    /// A line of a crontab. Fails on control characters, and on a command that is too long for cron.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
         if let Some(condition) = &self.skip_condition {
             command = format!("[ $({condition}) -ne 0 ] || {command}");
         }
-        // To cron a percent sign ends the command.
+        // Cron would end the command at a percent sign.
         let command = command.replace('%', "\\%");
         match command.len() {
-            0..=LONGEST => Ok(format!("{} {} * * * {command}", self.minute, self.hour)),
+            0..=MAX_COMMAND => Ok(format!("{} {} * * * {command}", self.minute, self.hour)),
             length => Err(format!(
-                "cron ignores a command longer than {LONGEST} bytes, and this one has {length}: write its \
+                "cron ignores a command longer than {MAX_COMMAND} bytes, and this one has {length}: write its \
                  options and the handler into backlog.toml, or the handler into a script"
             )),
         }
     }
 
-    /// A service of systemd and its timer. `user` runs a service of the system; `environment` is what it needs.
+    /// A service of systemd and its timer. With `user`, they are system units.
     pub fn systemd_units(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ impl Period {
             if user.is_some() { "/etc/systemd/system" } else { "~/.config/systemd/user" };
         let user = user.map_or_else(String::new, |user| format!("User={user}\n"));
         let variable = |(name, value): &(String, String)| {
-            // There a dollar sign stands for itself (systemd.exec(5)).
+            // `Environment=` does not expand dollar signs (systemd.exec(5)).
             format!("Environment={}\n", systemd_word(&format!("{name}={value}")).replace("$$", "$"))
         };
         let variables: String = environment.iter().map(variable).collect();
@@ -99,9 +99,9 @@ impl Period {
 fn shell_words(words: &[String]) -> Result<String, String> {
     let quote = |word: &String| {
         let quoted = shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control));
-        let why = || format!("a crontab cannot say {word:?}: it has no control characters");
+        let why = || format!("a crontab cannot contain {word:?}, which has a control character");
         let quoted = quoted.ok_or_else(why)?;
-        // Cron turns two backslashes into one, also before a percent sign. So a quote ends after each.
+        // Cron turns two backslashes into one, so no backslash may follow another.
         Ok(match quoted.contains('\\') {
             true => format!("'{}'", word.replace('\'', r#"'"'"'"#).replace('\\', r"\''")),
             false => quoted.into_owned(),
@@ -128,8 +128,8 @@ fn systemd_word(word: &str) -> String {
 mod tests {
     use super::*;
 
-    /// All words of at most so many of these characters.
-    pub fn words_of(chars: &[char], length: usize) -> Vec<String> {
+    /// All words of these characters up to a length.
+    fn all_words(chars: &[char], length: usize) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut begin = 0;
         for _ in 0..length {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The command of the only line, as cron and a shell read it.
+    /// The words of the only line, as cron and a shell read them.
     fn read(line: &str) -> Vec<String> {
         let crontab = Crontab { path: None, text: format!("{line}\n"), fault: None };
         let mut lines = crontab.lines();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_reads_back() {
+    fn a_quoted_command_reads_back() {
         let command =
             ["/usr/bin/backlog", "process", "--", "sh", "-c", "date +%s; echo \"$HOME's\"", ""];
         let command: Vec<_> = command.map(String::from).into();
@@ -192,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cron_and_the_shell_take_for_their_own_reads_back() {
-        for word in words_of(&['\\', '%', '\'', '"', ' ', '$', 'a'], 4) {
+    fn special_characters_read_back() {
+        for word in all_words(&['\\', '%', '\'', '"', ' ', '$', 'a'], 4) {
             let command = ["backlog".into(), "process".into(), word.clone(), "x".into()];
             let line = Period::new(60).unwrap().cron_line(&command).unwrap();
             assert!(!line.contains("\\\\"), "{line}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn no_backslash_of_a_word_stands_before_another_in_a_crontab() {
+    fn no_backslash_follows_another_in_a_crontab() {
         for (word, line) in [
             (r"it's", r#""it's""#),
             (r"a\b", r"'a\''b'"),

@@ -1,5 +1,5 @@
-//! A reader of crontabs, as Debian's cron reads them. Of a command it knows plain words and files for output; it does
-//! not guess what a shell would make of anything else.
+//! A reader of crontabs in the syntax of Debian's cron. It understands commands of plain words, with files for output;
+//! anything else in a command is only a shell's to read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,47 +9,47 @@ use nix::unistd::User;
 use super::times::is_time;
 
 const PROGRAM: &str = "backlog";
-/// Where cron looks for programs, unless the crontab says otherwise.
+/// The PATH of cron, unless the crontab sets one.
 pub const CRON_PATH: &str = "/usr/bin:/bin";
-/// Debian's cron ignores a file with a longer command, in bytes.
-pub const LONGEST: usize = 998;
+/// Maximum length of a command, in bytes. Debian's cron ignores a file with a longer one.
+pub const MAX_COMMAND: usize = 998;
 const BLANKS: [char; 2] = [' ', '\t'];
 
 pub struct Crontab {
-    /// Of a file of the system, whose lines name a user. The crontab of this user has none.
+    /// Path of a system crontab, whose lines name a user. The crontab of this user has none.
     pub path: Option<String>,
     pub text: String,
-    /// Why cron ignores the file, whatever it contains.
+    /// Reason why cron ignores the whole file.
     pub fault: Option<String>,
 }
 
 /// A line that names the program and its subcommand `process`.
 pub struct CronLine {
     /// `line 3`, `/etc/cron.d/shop line 3`
-    pub place: String,
+    pub location: String,
     pub times: String,
-    /// Who runs it, in a file of the system that names a user.
+    /// The user that a system crontab names.
     pub user: Option<String>,
-    /// Why cron does not run it, or not as it is written.
+    /// Reasons why cron does not run the line, or not as it is written.
     pub faults: Vec<String>,
-    /// The variables that the crontab sets above it.
+    /// The variables that the crontab sets above the line.
     pub variables: HashMap<String, String>,
-    /// `None` if not even the program's own words are plain.
+    /// `None` if the words of the program are not plain.
     pub command: Option<CronCommand>,
 }
 
 #[derive(Default)]
 pub struct CronCommand {
     pub words: Vec<String>,
-    /// The files that its output goes to, instead of cron's mail.
+    /// Files for output, which cron would otherwise mail.
     pub stdout: Option<String>,
     pub stderr: Option<String>,
-    /// Whether it is all of the line. Else only its words are known, which say what queue it is for.
+    /// False if the line contains more than this command. The words then only show the queue.
     pub is_whole: bool,
 }
 
 impl Crontab {
-    /// The lines that name the program. Cron ignores a file that it may not trust, and one with a bad line.
+    /// The lines that name the program. Cron ignores them all if one line is bad.
     pub fn lines(&self) -> Vec<CronLine> {
         let (mut lines, mut variables) = (Vec::new(), HashMap::new());
         let mut fault = self.fault.clone();
@@ -62,8 +62,8 @@ impl Crontab {
                 variables.insert(name, value);
                 continue;
             }
-            let (line, bad) = self.line(text, number, &variables);
-            fault = fault.or_else(|| Some(format!("line {number}: {}", bad?)));
+            let (line, error) = self.parse_line(text, number, &variables);
+            fault = fault.or_else(|| Some(format!("line {number}: {}", error?)));
             lines.extend(names_program(text).then_some(line));
         }
         if !self.text.ends_with('\n') {
@@ -75,65 +75,68 @@ impl Crontab {
         lines
     }
 
-    /// A line, and why it is bad.
-    fn line(
+    /// A line, and the error for which cron ignores the file.
+    fn parse_line(
         &self,
         text: &str,
         number: usize,
         variables: &HashMap<String, String>,
     ) -> (CronLine, Option<String>) {
-        let mut rest = text;
+        let mut command = text;
         let fields = if text.starts_with('@') { 1 } else { 5 };
-        let times: Vec<_> = (0..fields).map(|_| word(&mut rest)).collect();
+        let times: Vec<_> = (0..fields).map(|_| take_word(&mut command)).collect();
         let times = times.join(" ").trim_end().to_string();
-        let (mut faults, mut user, mut behind) = (Vec::new(), None, rest);
-        let first = word(&mut behind);
+        let (mut faults, mut user, mut after_user) = (Vec::new(), None, command);
+        let first = take_word(&mut after_user);
         if is_user(first) && self.path.is_some() {
-            (user, rest) = (Some(first.to_string()), behind);
-        } else if is_user(first) && behind.split(BLANKS).next().is_some_and(is_program) {
-            let why =
-                "which is for /etc/crontab and /etc/cron.d: a user's crontab has no such field";
-            faults.push(format!("it begins with the user {first}, {why}"));
-            rest = behind;
+            (user, command) = (Some(first.to_string()), after_user);
+        } else if is_user(first) && after_user.split(BLANKS).next().is_some_and(is_program) {
+            faults.push(format!(
+                "it begins with the user {first}: only /etc/crontab and /etc/cron.d have such a field"
+            ));
+            command = after_user;
         }
-        let bad = if !is_time(&times) {
-            Some(format!("{times} is no time that is in crontab(5)"))
+        let error = if !is_time(&times) {
+            Some(format!("{times} is not a time of crontab(5)"))
         } else if text.contains('\0') {
-            Some("it has a NUL in it".into())
+            Some("it contains a NUL character".into())
         } else if user.is_none() && self.path.is_some() {
-            Some(format!("the word before the command is its user, and {first:?} is none here"))
+            Some(format!("the word before the command must be a user, and {first:?} is none here"))
         } else {
-            let is_long = rest.len() > LONGEST;
-            is_long.then(|| format!("its command is longer than {LONGEST} bytes"))
+            let is_long = command.len() > MAX_COMMAND;
+            is_long.then(|| format!("its command is longer than {MAX_COMMAND} bytes"))
         };
-        let (command, is_cut) = unescaped(rest.trim_end_matches('\r'));
-        let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
+        let (command, is_cut) = unescaped(command.trim_end_matches('\r'));
         if is_cut {
-            let why = "cron ends the command at a %, what follows is its standard input: write \\%";
-            faults.push(why.into());
+            faults.push(
+                "cron ends the command at a %, and passes the rest as standard input: write \\%"
+                    .into(),
+            );
         }
-        if quoted(text).any(|(_, c, quote)| quote.is_none() && is_odd(c)) {
-            let why = "a carriage return, a no-break space or the like is a part of its words: write \
-                       plain blanks and Unix line ends";
+        let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
+        if with_quotes(text).any(|(_, c, quote)| quote.is_none() && is_odd(c)) {
+            let why = "it contains a carriage return, a no-break space or the like: write plain blanks and \
+                       Unix line ends";
             faults.push(why.into());
         }
         let path = self.path.as_ref().map_or_else(String::new, |path| format!("{path} "));
-        let (place, variables) = (format!("{path}line {number}"), variables.clone());
-        let command = CronCommand::read(&command);
-        (CronLine { place, times, user, faults, variables, command }, bad)
+        let (location, variables) = (format!("{path}line {number}"), variables.clone());
+        let command = CronCommand::parse(&command);
+        (CronLine { location, times, user, faults, variables, command }, error)
     }
 }
 
-fn word<'t>(rest: &mut &'t str) -> &'t str {
-    let (word, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
-    *rest = behind.trim_start_matches(BLANKS);
+/// Removes the first word of a text.
+fn take_word<'t>(text: &mut &'t str) -> &'t str {
+    let (word, rest) = text.split_once(BLANKS).unwrap_or((text, ""));
+    *text = rest.trim_start_matches(BLANKS);
     word
 }
 
-/// Whether a word of this name, and then `process`, stand in a line, whatever is between the words.
+/// True if the program and then `process` appear in a line.
 fn names_program(text: &str) -> bool {
-    let is_between = |c: char| c.is_whitespace() || "'\"();&|".contains(c);
-    let mut words = text.split(is_between);
+    let is_separator = |c: char| c.is_whitespace() || "'\"();&|".contains(c);
+    let mut words = text.split(is_separator);
     words.any(is_program) && words.any(|word| word == "process")
 }
 
@@ -145,7 +148,7 @@ fn is_user(name: &str) -> bool {
     matches!(User::from_name(name), Ok(Some(_)))
 }
 
-/// `NAME = value`, with quotes or without. A value of nothing needs quotes.
+/// `NAME = value`, with or without quotes. An empty value needs quotes.
 fn assignment(text: &str) -> Option<(String, String)> {
     let unquoted = |text: &str| {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
@@ -153,15 +156,15 @@ fn assignment(text: &str) -> Option<(String, String)> {
         if !['"', '\''].contains(&quote) {
             return Some((text.to_string(), false));
         }
-        let within = text.strip_prefix(quote)?.strip_suffix(quote)?;
-        (!within.contains(quote)).then(|| (within.into(), true))
+        let content = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!content.contains(quote)).then(|| (content.into(), true))
     };
     let (name, value) = text.split_once('=')?;
     let ((name, is_quoted), (value, _)) = (unquoted(name)?, unquoted(value)?);
     (is_quoted || !name.contains(|c: char| c.is_ascii_whitespace())).then_some((name, value))
 }
 
-/// The command as the shell gets it, without the backslashes that escape, and whether a percent sign ends it early.
+/// The command without cron's backslashes, and true if it has a percent sign, which ends it.
 fn unescaped(command: &str) -> (String, bool) {
     let (mut text, mut is_cut, mut chars) = (String::new(), false, command.chars().peekable());
     while let Some(c) = chars.next() {
@@ -173,30 +176,33 @@ fn unescaped(command: &str) -> (String, bool) {
 }
 
 impl CronCommand {
-    fn read(text: &str) -> Option<Self> {
-        let text = behind_condition(text).unwrap_or(text);
-        let before = text.get(..end_of_words(text)?)?;
-        let words = before.trim_end_matches(|c: char| c.is_ascii_digit());
-        let is_cut = before.len() < text.len();
-        let before = if is_cut && words.ends_with(BLANKS) { words } else { before };
-        let mut words = shlex::split(before)?;
-        // Where a variable stands before the program, that may say what the command is about.
+    fn parse(text: &str) -> Option<Self> {
+        let text = without_condition(text).unwrap_or(text);
+        let mut plain = text.get(..end_of_words(text)?)?;
+        // In `2>file`, the digit belongs to the redirection.
+        let without_digits = plain.trim_end_matches(|c: char| c.is_ascii_digit());
+        if plain.len() < text.len() && without_digits.ends_with(BLANKS) {
+            plain = without_digits;
+        }
+        let mut words = shlex::split(plain)?;
+        // A variable before the program may choose the queue, so the words would not show it.
         let at = words.iter().position(|word| is_program(word) || word.contains('='))?;
         let words = words.split_off(at);
         is_program(&words[0]).then_some(())?;
         let mut command = Self { words, ..Self::default() };
-        let redirected = command.redirect(text.get(before.len()..)?);
-        command.is_whole = at == 0 && redirected.is_some();
+        let is_redirected = command.redirect(text.get(plain.len()..)?).is_some();
+        command.is_whole = at == 0 && is_redirected;
         Some(command)
     }
 
+    /// Sets the files for output. `None` if anything else follows the words.
     fn redirect(&mut self, redirections: &str) -> Option<()> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
         for word in redirections.replace("> ", ">").split_ascii_whitespace() {
-            let (of, to) = word.split_once('>')?;
-            let file = to.strip_prefix('>').unwrap_or(to);
-            match of {
-                "2" if to == "&1" => self.stderr = self.stdout.clone(),
+            let (descriptor, target) = word.split_once('>')?;
+            let file = target.strip_prefix('>').unwrap_or(target);
+            match descriptor {
+                "2" if target == "&1" => self.stderr = self.stdout.clone(),
                 _ if file.is_empty() || !file.chars().all(is_plain) => return None,
                 "" | "1" => self.stdout = Some(file.into()),
                 "2" => self.stderr = Some(file.into()),
@@ -207,16 +213,16 @@ impl CronCommand {
     }
 }
 
-/// The command behind the condition that [`super::Period`] writes.
-fn behind_condition(text: &str) -> Option<&str> {
-    let (numbers, rest) =
+/// The command after a condition of [`super::Period`].
+fn without_condition(text: &str) -> Option<&str> {
+    let (numbers, command) =
         text.strip_prefix("[ $(expr $(date +%s) / ")?.split_once(") -ne 0 ] || ")?;
-    numbers.chars().all(|c| c.is_ascii_digit() || " %".contains(c)).then_some(rest)
+    numbers.chars().all(|c| c.is_ascii_digit() || " %".contains(c)).then_some(command)
 }
 
-/// Where the words of a command end; `None` if a character of the words means more to a shell.
+/// The end of the words of a command; `None` if a shell would expand one of them.
 fn end_of_words(text: &str) -> Option<usize> {
-    for (at, c, quote) in quoted(text) {
+    for (at, c, quote) in with_quotes(text) {
         match quote {
             Some('"') if "$`\\".contains(c) => return None,
             None if "<>&|;".contains(c) => return Some(at),
@@ -227,17 +233,17 @@ fn end_of_words(text: &str) -> Option<usize> {
     Some(text.len())
 }
 
-/// The characters of a command, each with the quote that it is in.
-fn quoted(text: &str) -> impl Iterator<Item = (usize, char, Option<char>)> {
+/// The characters of a command, each with the quote around it.
+fn with_quotes(text: &str) -> impl Iterator<Item = (usize, char, Option<char>)> {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
-        let within = quote;
+        let around = quote;
         match quote {
             Some(end) if c == end => quote = None,
             None if "'\"".contains(c) => quote = Some(c),
             Some(_) | None => {}
         }
-        (at, c, within)
+        (at, c, around)
     })
 }
 
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_file_that_crontab_refuses_has_no_good_line() {
-        let long = format!("* * * * * {}", "a".repeat(LONGEST));
+        let long = format!("* * * * * {}", "a".repeat(MAX_COMMAND));
         let longer = format!("{long}a");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("crontab");
@@ -286,10 +292,10 @@ mod tests {
             let text = format!("{other}\n{GOOD}");
             let line = lines(&text).pop().unwrap();
             assert_eq!(line.faults.is_empty(), is_good, "{other}: {:?}", line.faults);
-            // Debian's crontab only looks at a file with -n; others do not know that.
+            // Debian's crontab checks a file with -n; other versions do not have that option.
             std::fs::write(&path, &text).unwrap();
-            let looked = process::Command::new("crontab").arg("-n").arg(&path).output();
-            if let Ok(output) = looked
+            let checked = process::Command::new("crontab").arg("-n").arg(&path).output();
+            if let Ok(output) = checked
                 && String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
                     .contains("crontab file")
             {
@@ -297,10 +303,10 @@ mod tests {
             }
         }
         assert_eq!(lines(GOOD.trim_end())[0].faults.len(), 1);
-        // One bad line is the end of all others, be it one of the program's.
+        // A bad line makes cron ignore the others.
         let found = lines(&format!("{GOOD}60 {GOOD}{GOOD}"));
         let faults: Vec<_> = found.iter().map(|line| line.faults.join("; ")).collect();
-        let why = "cron ignores the file: line 2: 60 * * * * is no time that is in crontab(5)";
+        let why = "cron ignores the file: line 2: 60 * * * * is not a time of crontab(5)";
         assert_eq!(faults, [why; 3]);
     }
 
@@ -311,7 +317,7 @@ mod tests {
         );
         assert_eq!(found[0].variables["PATH"], "/opt/bin:$HOME/bin");
         assert_eq!((&*found[0].variables["A"], &*found[1].variables["A"]), ("2", "6"));
-        assert_eq!((found[0].place.as_str(), found[1].place.as_str()), ("line 4", "line 6"));
+        assert_eq!((found[0].location.as_str(), found[1].location.as_str()), ("line 4", "line 6"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Times of a crontab line: its five fields, or the word in their place.
+//! Times of a crontab line: five fields, or a word such as `@daily`.
 
-/// A field: its least and greatest value, and the names that stand for values from the least on.
+/// The least and the greatest value of a field, and names for the values from the least on.
 type Field = (u32, u32, &'static [&'static str]);
 
 const MONTHS: [&str; 12] =
@@ -10,33 +10,34 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const FIELDS: [Field; 5] =
     [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, &MONTHS), (0, 7, &WEEKDAYS)];
 
-/// Whether a text is a list of values, ranges and steps, as strictly as Debian's cron reads it.
-fn are_values(text: &str, (first, last, names): Field) -> bool {
+/// True for a list of values, ranges and steps that Debian's cron accepts.
+fn is_field(text: &str, (min, max, names): Field) -> bool {
     let number = |text: &str| -> Option<u32> {
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
     };
     let value = |text: &str| {
-        let named = names.iter().zip(first..).find(|(name, _)| name.eq_ignore_ascii_case(text));
+        let named = names.iter().zip(min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
         let value = named.map_or_else(|| number(text), |(_, value)| Some(value));
-        value.filter(|value| (first..=last).contains(value))
+        value.filter(|value| (min..=max).contains(value))
     };
     text.split(',').all(|part| {
-        let (span, step) = part.split_once('/').map_or((part, None), |(it, step)| (it, Some(step)));
-        let is_span = match span.split_once('-') {
-            _ if span == "*" => true,
+        let (range, step) =
+            part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let is_range = match range.split_once('-') {
+            _ if range == "*" => true,
             Some((from, to)) => value(from).zip(value(to)).is_some_and(|(from, to)| from <= to),
-            None => step.is_none() && value(span).is_some(),
+            None => step.is_none() && value(range).is_some(),
         };
-        is_span && step.is_none_or(|step| number(step).is_some_and(|step| step > 0))
+        is_range && step.is_none_or(|step| number(step).is_some_and(|step| step > 0))
     })
 }
 
-/// Whether five fields, or the word in their place, are times of a line.
+/// True for five fields, or a word such as `@daily`.
 pub fn is_time(times: &str) -> bool {
     let words =
         ["reboot", "hourly", "daily", "midnight", "weekly", "monthly", "yearly", "annually"];
     let fields: Vec<_> = times.split(' ').collect();
-    let all_legal = || fields.iter().zip(FIELDS).all(|(text, field)| are_values(text, field));
+    let all_legal = || fields.iter().zip(FIELDS).all(|(text, field)| is_field(text, field));
     times.strip_prefix('@').is_some_and(|word| words.contains(&word))
         || fields.len() == FIELDS.len() && all_legal()
 }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cron_takes_is_a_time() {
+    fn cron_accepts_these_times() {
         for times in [
             "* * * * *",
             "*/5 * * * *",
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cron_refuses_is_no_time() {
+    fn cron_refuses_these_times() {
         for times in [
             "60 * * * *",
             "* 24 * * *",

@@ -269,8 +269,8 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         |command: &str| format!("* * * * * {}\n", command.replace("SHOP", &db).replace("DIR", dir));
     let pass = "DIR/bin/backlog process --db SHOP --policy even";
     let remedy = "where it replaces no variable: write its whole path, or PATH=... above the line";
-    let odd = "a carriage return, a no-break space or the like is a part of its words: write plain \
-               blanks and Unix line ends";
+    let odd = "it contains a carriage return, a no-break space or the like: write plain blanks and \
+               Unix line ends";
     let depends = "depends on the directory that cron starts it in: write its whole path";
     let thrown_away = "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing \
                        unless somebody has to look, so let cron mail it, or append it to a file \
@@ -343,8 +343,8 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("root {pass} -- /bin/true")),
-            "error line 1: it begins with the user root, which is for /etc/crontab and /etc/cron.d: a \
-             user's crontab has no such field"
+            "error line 1: it begins with the user root: only /etc/crontab and /etc/cron.d have such \
+             a field"
                 .into(),
         ),
         (
@@ -367,7 +367,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "99 * * * *", 1),
-            "error line 1: cron ignores the file: line 1: 99 * * * * is no time that is in crontab(5)"
+            "error line 1: cron ignores the file: line 1: 99 * * * * is not a time of crontab(5)"
                 .into(),
         ),
         (
@@ -376,7 +376,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")) + "MAILTO=\n",
-            "error line 1: cron ignores the file: line 2: MAILTO= is no time that is in crontab(5)".into(),
+            "error line 1: cron ignores the file: line 2: MAILTO= is not a time of crontab(5)".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).replace('\n', "\r\n"),
@@ -393,8 +393,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     // A program that depends on the line's condition cannot be told from a part of it.
     let cut = line(&format!("{pass} --where \"PAYLOAD LIKE 'a%'\" -- /bin/true"));
     with_crontab(&env, &cut);
-    let why =
-        "error line 1: cron ends the command at a %, what follows is its standard input: write \\%";
+    let why = "error line 1: cron ends the command at a %, and passes the rest as standard input: write \\%";
     assert_eq!(findings(&env, "crontab", r#"--where "PAYLOAD LIKE 'a%'""#), [why]);
     // Such blanks glue words together.
     let glued = line(&format!("{pass} -- /bin/true"));
@@ -503,7 +502,7 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
         "warning line 2: not checked: BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
     assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{found:#?}");
     let nul = format!("@daily true\0x\n@daily {pass} --ndays 1 -- /bin/true\n");
-    let expected = "error line 2: cron ignores the file: line 1: it has a NUL in it";
+    let expected = "error line 2: cron ignores the file: line 1: it contains a NUL character";
     assert_eq!(complaints(&env, &nul), [expected]);
 }
 
@@ -588,13 +587,13 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     let taken = env.path("bin/backlog").display().to_string();
     let ignored = "cron ignores the file: ";
     let trust = "it must be root's, have one name, and be writable by root alone";
-    let user = "the word before the command is its user, and ";
+    let user = "the word before the command must be a user, and ";
     assert_eq!(
         lines,
         [
             "ok       crontab     /etc/crontab line 2: @daily".to_string(),
             format!(
-                "error    crontab     /etc/cron.d/bad line 2: {ignored}line 3: 60 * * * * is no time that is in crontab(5)"
+                "error    crontab     /etc/cron.d/bad line 2: {ignored}line 3: 60 * * * * is not a time of crontab(5)"
             ),
             format!("error    crontab     /etc/cron.d/foreign line 2: {ignored}{trust}"),
             format!(
@@ -780,7 +779,7 @@ fn printed_lines_do_the_same_from_anywhere() {
     let twice = "crontab --classic --progressive -- x";
     env.run(twice).fails(2, &["--classic is a schedule of its own"]);
     env.run("crontab").fails(2, &["no handler:"]);
-    env.run("crontab -- 'a\nb'").fails(2, &["a crontab cannot say"]);
+    env.run("crontab -- 'a\nb'").fails(2, &["a crontab cannot contain"]);
     let long = format!("crontab --ndays 1 -- x {}", "a".repeat(990));
     env.run(&long).fails(2, &["cron ignores a command longer than 998 bytes, and this one has "]);
 }

@@ -42,7 +42,7 @@ pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
             found.push((Level::Ok, line.times.clone()));
         }
         for (level, text) in found {
-            findings.add(level, "crontab", format!("{}: {text}", line.place));
+            findings.add(level, "crontab", format!("{}: {text}", line.location));
         }
         is_mailed |= line.command.is_some_and(|it| it.is_whole && it.stderr.is_none())
             && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());

@@ -1,4 +1,4 @@
-//! Pings: requests to a monitoring service when a pass begins and ends. No record waits for their thread.
+//! Pings: requests to a monitoring service when a pass begins and ends. A thread makes them, so no record waits.
 
 #[cfg(feature = "webhook")]
 mod request;
@@ -16,37 +16,37 @@ use request::PingClient;
 
 /// Pause before the second try of a request.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Maximum time that the end of a pass waits for its pings.
+/// Maximum wait for the pings at the end of a pass.
 pub const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Maximum number of bytes of a summary: as much as the service keeps.
-const MOST_BODY: usize = 10_000;
+/// Maximum number of bytes of a summary; healthchecks.io drops the rest.
+const MAX_BODY: usize = 10_000;
 
 /// The thread that reports a pass.
 pub struct Pings {
     events: Sender<(Event, String)>,
-    /// The result, once the end of the pass is reported.
+    /// Receives the result after the end of the pass is reported.
     result: Receiver<Result<(), String>>,
 }
 
 impl Pings {
     /// Starts the thread. `line` names the crontab line in the URL, and `run` the pass.
     pub fn new(ping: Ping, proxies: Proxies, line: String, run: String) -> Self {
-        let (events, told) = channel();
-        let (answer, result) = channel();
+        let (events, receiver) = channel();
+        let (sender, result) = channel();
         let client = PingClient::new(ping, proxies, line, run);
-        // Without a thread there is no result, which is reported at the end.
+        // Without a thread, the missing result is reported at the end.
         let _ = thread::Builder::new().name("ping".into()).spawn(move || {
-            let _ = answer.send(report_all(client, &told));
+            let _ = sender.send(report_all(client, &receiver));
         });
         Self { events, result }
     }
 
     pub fn send(&self, event: Event, summary: &str) {
-        // If the thread has ended, the result says so.
-        let _ = self.events.send((event, cut(summary)));
+        // The result shows that the thread has ended.
+        let _ = self.events.send((event, truncate(summary)));
     }
 
-    /// The result of all reports, once it is known.
+    /// The result of all reports. `None` if it is not known after `wait`.
     pub fn result(&self, wait: Duration) -> Option<Result<(), String>> {
         match self.result.recv_timeout(wait) {
             Ok(result) => Some(result),
@@ -56,32 +56,32 @@ impl Pings {
     }
 }
 
-fn cut(summary: &str) -> String {
-    let mut ends = (0..=summary.len().min(MOST_BODY)).rev();
+fn truncate(summary: &str) -> String {
+    let mut ends = (0..=summary.len().min(MAX_BODY)).rev();
     ends.find_map(|end| summary.get(..end)).unwrap_or_default().into()
 }
 
-/// Why an event was not reported, and whether another try is worth it.
+/// The error of a report. A lasting one is not tried again.
 struct PingError {
     message: String,
     is_lasting: bool,
 }
 
-/// Reports events up to the end of the pass, each with at most two tries. Returns the first failure.
-fn report_all(mut client: PingClient, told: &Receiver<(Event, String)>) -> Result<(), String> {
-    let (mut result, mut next) = (Ok(()), told.recv().ok());
+/// Reports events up to the end of the pass, each with at most two tries. Returns the first error.
+fn report_all(mut client: PingClient, events: &Receiver<(Event, String)>) -> Result<(), String> {
+    let (mut result, mut next) = (Ok(()), events.recv().ok());
     while let Some((event, summary)) = next.take() {
         let mut reported = client.report(event, &summary);
-        if reported.as_ref().is_err_and(|failure| !failure.is_lasting) {
-            // Once the pass has ended, its begin need not be reported.
-            next = told.recv_timeout(PAUSE).ok();
+        if reported.as_ref().is_err_and(|error| !error.is_lasting) {
+            // After the end of the pass, its start need not be reported.
+            next = events.recv_timeout(PAUSE).ok();
             if next.is_none() {
                 reported = client.report(event, &summary);
             }
         }
-        result = result.and(reported.map_err(|failure| failure.message));
+        result = result.and(reported.map_err(|error| error.message));
         if event == Event::Start {
-            next = next.or_else(|| told.recv().ok());
+            next = next.or_else(|| events.recv().ok());
         }
     }
     result

@@ -1,4 +1,4 @@
-//! The requests of pings: one for each event, with the proxies and the authorities of the system.
+//! The requests of pings, with the proxies and certificate authorities of the system.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::handlers::{
 use crate::options::{Event, Ping};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The beginning of a refusal with the status 200: `OK (not found)`.
+/// Start of a refusal with status 200: `OK (not found)`.
 const REFUSED: &[u8] = b"OK (";
 
 pub struct PingClient {
@@ -35,7 +35,7 @@ impl PingClient {
     pub fn report(&mut self, event: Event, summary: &str) -> Result<(), PingError> {
         let lasting = |error: anyhow::Error| PingError { message: chain(&error), is_lasting: true };
         let Some(target) = self.ping.target(event, &self.run) else { return Ok(()) };
-        // The error would show the URL.
+        // The error would contain the secret URL.
         let unusable = |_| PingError { message: "the URL cannot be used".into(), is_lasting: true };
         let target = target.map_err(unusable)?;
         let uri = target.fill(&|_| Some(self.line.clone())).map_err(unusable)?;
@@ -78,14 +78,14 @@ fn request(uri: &Uri, target: &Target, summary: &str) -> Result<Request<String>>
 
 fn refusal(host: &str, status: StatusCode, answer: &[u8]) -> Option<PingError> {
     let is_lasting = !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS;
-    let told = if !status.is_success() {
+    let answer = if !status.is_success() {
         format!("HTTP {status}")
     } else if answer.starts_with(REFUSED) {
         String::from_utf8_lossy(answer).into_owned()
     } else {
         return None;
     };
-    Some(PingError { message: format!("{host} answered {told}"), is_lasting })
+    Some(PingError { message: format!("{host} answered {answer}"), is_lasting })
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_no_success_is_told_and_a_lasting_one_not_tried_again() {
+    fn an_answer_that_is_no_success_is_an_error_and_may_be_lasting() {
         for (status, answer, expected) in [
             (200, "OK", None),
             (202, "", None),
@@ -103,7 +103,7 @@ mod tests {
             (502, "", Some(("hc answered HTTP 502 Bad Gateway", false))),
         ] {
             let found = refusal("hc", StatusCode::from_u16(status).unwrap(), answer.as_bytes());
-            let found = found.as_ref().map(|it| (it.message.as_str(), it.is_lasting));
+            let found = found.as_ref().map(|error| (error.message.as_str(), error.is_lasting));
             assert_eq!(found, expected, "{status} {answer}");
         }
     }

@@ -18,7 +18,7 @@ use request::PingClient;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum wait for the pings at the end of a pass.
 pub const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Maximum number of bytes of a summary; healthchecks.io drops the rest.
+/// Maximum number of bytes of a summary, which is the limit of the service.
 const MAX_BODY: usize = 10_000;
 
 /// The thread that reports a pass.

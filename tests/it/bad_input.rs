@@ -536,7 +536,7 @@ fn a_name_in_double_quotes_that_no_column_has_is_no_text() {
     env.insert(1, MIDNIGHT);
     for condition in ["\"nosuch\" > 1", "STATUS = \"NEWW\""] {
         let args = format!("process --ndays 1 --where {} -- true", quoted(condition));
-        env.run_at(MIDNIGHT, &args).fails(1, &["is no condition in SQL: no such column"]);
+        env.run_at(MIDNIGHT, &args).fails(1, &["is not a condition in SQL: no such column"]);
     }
     let args = ["process", "--ndays", "1", "--where", "\"STATUS\" = 'NEW'", "--", "true"];
     env.run_at(MIDNIGHT, &args).silent();

@@ -134,8 +134,8 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
 fn a_condition_narrows_and_never_widens() {
     let env = env();
     for (condition, says) in [
-        ("1) OR (1", "\"1) OR (1\" is no condition in SQL: near \")\""),
-        ("1 THEN 1 END; DROP TABLE BACKLOG; --", "is no condition in SQL"),
+        ("1) OR (1", "\"1) OR (1\" is not a condition in SQL: near \")\""),
+        ("1 THEN 1 END; DROP TABLE BACKLOG; --", "is not a condition in SQL"),
         ("odd", "no such column: odd"),
         ("ID = ?", "write values, not parameters"),
         ("ID = :id", "write values, not parameters"),

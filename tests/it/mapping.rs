@@ -704,7 +704,7 @@ fn a_condition_is_true_as_sql_has_it() {
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED'"), "3");
     for condition in ["count(*) > 0", "row_number() OVER () > 0"] {
         env.run(&format!("archive 1 --where {}", quoted(condition)))
-            .fails(1, &["is no condition in SQL"]);
+            .fails(1, &["is not a condition in SQL"]);
     }
 }
 
@@ -846,11 +846,11 @@ fn the_first_mistakes_are_told_what_to_say() {
     for (args, says) in [
         (
             "",
-            "no column STATUS; it has Id, At, State; write status = \"COLUMN\" into backlog.toml, or --set status=COLUMN, or say with --where",
+            "no column STATUS; it has Id, At, State; set status = \"COLUMN\" in backlog.toml, or pass --set status=COLUMN, or pass --where",
         ),
         (
             "--set status.column=State",
-            "no column DATE_INSERTED; it has Id, At, State; write date_inserted = \"COLUMN\" into backlog.toml, or --set date_inserted=COLUMN\n",
+            "no column DATE_INSERTED; it has Id, At, State; set date_inserted = \"COLUMN\" in backlog.toml, or pass --set date_inserted=COLUMN\n",
         ),
         ("--set status.column=Sate", "no column Sate; it has Id, At, State\n"),
     ] {

@@ -457,11 +457,11 @@ fn what_cannot_be_used_is_named() {
         assert!(ran.stderr.contains("condition"), "{condition}: {ran:?}");
     }
     for (condition, says) in [
-        ("id > ", "`id > ` is no condition: it ends too early"),
-        ("id IN (7", "`id IN (7` is no condition: it ends too early"),
-        ("payload = 'é", "`payload = 'é` is no condition: a quote or comment in it is not closed"),
-        ("id > 7 /* or", "is no condition: a quote or comment in it is not closed"),
-        ("id", "is no condition in SQL: it must be type boolean, not type bigint"),
+        ("id > ", "`id > ` is not a condition: it ends too early"),
+        ("id IN (7", "`id IN (7` is not a condition: it ends too early"),
+        ("payload = 'é", "`payload = 'é` is not a condition: a quote or comment in it is not closed"),
+        ("id > 7 /* or", "is not a condition: a quote or comment in it is not closed"),
+        ("id", "is not a condition in SQL: it must be type boolean, not type bigint"),
     ] {
         let ran =
             env.run(&format!("restore --all --where {}", quoted(condition))).fails(1, &[says]);

@@ -81,7 +81,7 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
     let env = TestEnv::new();
     env.sql("CREATE VIEW columns AS SELECT name FROM pragma_table_info('BACKLOG')");
     env.run("list --where 'ID IN (SELECT name FROM columns)'")
-        .fails(1, &["is no condition in SQL: unsafe use of virtual table"]);
+        .fails(1, &["is not a condition in SQL: unsafe use of virtual table"]);
 }
 
 /// A mistake in a trigger stops a pass just so.

@@ -186,15 +186,15 @@ fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
 fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
     let env = one_record();
     for (condition, says) in [
-        ("ID > ", "`ID > ` is no condition: it ends too early"),
-        ("ID IN (7", "`ID IN (7` is no condition: it ends too early"),
-        ("ID = 7 AND", "`ID = 7 AND` is no condition: it ends too early"),
+        ("ID > ", "`ID > ` is not a condition: it ends too early"),
+        ("ID IN (7", "`ID IN (7` is not a condition: it ends too early"),
+        ("ID = 7 AND", "`ID = 7 AND` is not a condition: it ends too early"),
         (
             "STATUS = 'NEW",
-            "`STATUS = 'NEW` is no condition: a quote or comment in it is not closed",
+            "`STATUS = 'NEW` is not a condition: a quote or comment in it is not closed",
         ),
-        ("ID > 1 /* or", "`ID > 1 /* or` is no condition: "),
-        ("ID >> > 7", "is no condition in SQL: near \">\""),
+        ("ID > 1 /* or", "`ID > 1 /* or` is not a condition: "),
+        ("ID >> > 7", "is not a condition in SQL: near \">\""),
     ] {
         let ran = env.run(&format!("list --where {}", quoted(condition))).fails(1, &[says]);
         assert!(!ran.stderr.contains("THEN"), "{}", ran.stderr);

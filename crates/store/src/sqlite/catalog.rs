@@ -86,7 +86,7 @@ impl Catalog for Connection {
         let trials = ConditionProbe::both(condition, &table.sql, "");
         let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql) {
             Ok(statement) if statement.parameter_count() > 0 => {
-                bail!("{condition:?} is no condition: write values, not parameters")
+                bail!("{condition:?} is not a condition: write values, not parameters")
             }
             Ok(_) => Ok(()),
             // The caller explains it.

@@ -1,11 +1,11 @@
-//! Lookup of the mapped names among the tables and columns that there are.
+//! Lookup of mapped names among the tables and columns of a database.
 
 use std::collections::HashSet;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use backlog_schedule::{DAY, Instant, Value, listed};
 
-use super::{Column, ColumnType, Effect, Statuses, Table};
+use super::{Column, ColumnType, Effect, Statuses, Table, joined};
 use crate::clock::Clock;
 use crate::date::{Dates, Format, Spelling, is_number};
 use crate::mapping::{
@@ -14,35 +14,36 @@ use crate::mapping::{
 };
 use crate::table::Dialect;
 
-/// Where `add` puts what it is given, unless another column is named.
+/// Default column for the payloads of `add`.
 const PAYLOAD: &str = "PAYLOAD";
 
-/// What is said of a column whose dates are written in another way.
+/// Hint for a column with dates in an unknown format.
 const READABLE: &str = "dates are read as 2026-11-21 03:40, 20261121034000 or seconds since 1970 \
-                        (docs/tables.md#dates): name another column, or add a generated one that \
-                        has them so";
+                        (docs/tables.md#dates): name another column, or add a generated one in \
+                        such a format";
 
-/// How old and how far ahead the dates of records plausibly are.
-const MOST_AGE: i64 = 3_652 * DAY;
-const MOST_AHEAD: i64 = 365 * DAY;
+/// Range of plausible dates of records: ten years back, one year ahead.
+const MAX_AGE: i64 = 3_652 * DAY;
+const MAX_AHEAD: i64 = 365 * DAY;
 
-/// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
+/// Types without counts and dates, although a database may return their values as numbers or text.
 const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
 
 pub trait Catalog {
-    /// The table with this name, however its case is.
+    /// Finds a table by its name, in any case.
     fn table(&self, name: &str) -> Result<CatalogTable>;
 
-    /// Values of the newest rows of the table, a few.
+    /// A few values from the newest rows of the table.
     fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>>;
 
-    /// An SQL expression over the columns of a row as a column; none is always NULL.
+    /// An SQL expression as a column; without an expression the column is always NULL.
     fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column>;
 
-    /// Checks that it is a condition, about a single row and as a whole. Says which columns it reads.
+    /// Checks that an SQL expression is a condition, and returns the columns that it reads.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
 }
 
+/// A table of the database, before it is mapped.
 pub struct CatalogTable {
     pub name: String,
     pub sql: String,
@@ -57,7 +58,7 @@ struct Lookup<'a> {
 }
 
 impl Table {
-    /// Looks the table up. An error names what is missing and what there is.
+    /// Finds the table and its mapped columns. An error lists the names that exist.
     pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Self> {
         let table = find(catalog, mapping, clock)?;
         check_roles(&table)?;
@@ -71,14 +72,14 @@ impl Table {
         }
         let mut read = HashSet::new();
         for condition in mapping.conditions.iter().chain(&mapping.archived) {
-            ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");
+            ensure!(!condition.trim().is_empty(), "the condition is empty; remove it");
             read.extend(catalog.condition_columns(&table, condition)?);
         }
         if let DateSource::Expression(sql) = &mapping.inserted {
             let columns = catalog.condition_columns(&table, &format!("({sql}\n) IS NOT NULL"));
             read.extend(columns.context("date_inserted.sql")?);
         }
-        let condition_columns = table.columns.iter().filter(|it| read.contains(&it.name));
+        let condition_columns = table.columns.iter().filter(|column| read.contains(&column.name));
         Ok(Self { condition_columns: condition_columns.cloned().collect(), ..table })
     }
 }
@@ -89,12 +90,12 @@ pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
     format!("no {what} {name:?}; {what}s here: {others}")
 }
 
-/// How a column is named that has not its usual name.
+/// Hint for a column that does not have its usual name.
 pub fn naming(key: &str) -> String {
-    format!("write {key} = \"COLUMN\" into backlog.toml, or --set {key}=COLUMN")
+    format!("set {key} = \"COLUMN\" in backlog.toml, or pass --set {key}=COLUMN")
 }
 
-/// The table with its columns, the conditions as yet unseen.
+/// The table with its mapped columns. The columns of its conditions are still missing.
 fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table> {
     let table = catalog.table(mapping.table_name())?;
     let lookup = Lookup { catalog, table, now: clock.now() };
@@ -104,50 +105,23 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     };
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
-    // The database itself reads what is of a type for dates.
-    let is_typed = matches!(inserted.column_type, ColumnType::Instant | ColumnType::LocalTime);
-    let format = mapping.dates.format.filter(|_| !is_typed);
-    let zone = || mapping.dates.zone.clone();
-    let named = [format, mapping.last_failure_format].into_iter().flatten();
-    let numbers = named.into_iter().find(|format| Format::NAMED_ONLY.contains(format));
-    let other_dates = Dates { format: None, numbers, zone: zone() };
+    let formats = DateFormats::new(mapping, &inserted);
     let effects =
-        |key, assignments| lookup.effects(key, assignments, &inserted.spelling, &other_dates);
-    let failure_dates = match mapping.last_failure_format {
-        None => other_dates.clone(),
-        format => Dates { format, numbers: None, zone: zone() },
-    };
+        |key, assignments| lookup.effects(key, assignments, &inserted.spelling, &formats.others);
     let failures = lookup.named(mapping.failures.as_deref(), "FAILURES")?;
-    let last_failed = lookup.named(mapping.last_failure.as_deref(), LAST_FAILURE)?;
-    let last_failure = last_failed.clone();
-    let last_failure = last_failure
-        .map(|it| lookup.exactly_spelt(it, &inserted.spelling, &failure_dates))
-        .transpose()?;
+    let last_failure = lookup.named(mapping.last_failure.as_deref(), LAST_FAILURE)?;
+    let spelled = |column| lookup.exactly_spelled(column, &inserted.spelling, &formats.failures);
+    let last_failure = last_failure.map(spelled).transpose()?;
     let on_failure = effects("on_failure", &mapping.on_failure)?;
     let due_at = due_column(&on_failure)?;
-    let is_read = mapping.inserted != DateSource::None && format.is_none();
-    let is_named = mapping.last_failure_format.is_some();
-    let mut complaints = Vec::new();
-    for (key, column, dates) in [
-        ("date_inserted", Some(&inserted).filter(|_| is_read), &mapping.dates),
-        ("last_failure", last_failure.as_ref().filter(|_| !is_named), &failure_dates),
-        ("on_failure", due_at.as_ref().filter(|_| !is_named), &other_dates),
-    ] {
-        if let Some(column) = column {
-            complaints.extend(lookup.implausible(key, column, dates)?);
-        }
-    }
-    for (is_count, given, column) in
-        [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
-    {
-        if let Some(column) = column {
-            let is_given = given.is_some();
-            complaints.extend(lookup.complaint(is_count, is_given, column, &failure_dates)?);
-        }
-    }
-    let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(name));
-    // Each on a line of its own, so that a comment in it ends there.
-    let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
+    let counters = [failures.as_ref(), last_failure.as_ref()];
+    let complaints = lookup.complaints(mapping, &formats, &inserted, due_at.as_ref(), counters)?;
+    let required = |key, name: &Option<String>| {
+        name.as_ref().map(|name| lookup.required(name).context(key)).transpose()
+    };
+    // A line of its own ends a comment in a condition.
+    let conditions = mapping.conditions.iter().map(|condition| format!("({condition}\n)"));
+    let conditions = joined(conditions, " AND ");
     let order = mapping.order.as_ref().map(|(name, order)| Ok((lookup.required(name)?, *order)));
     let order: Option<Result<_>> = order;
     Ok(Table {
@@ -156,13 +130,13 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         failures,
         last_failure,
         last_error: lookup.last_error(mapping)?,
-        max_attempts: max_attempts.transpose().context("max_attempts")?,
+        max_attempts: required("max_attempts", &mapping.max_attempts)?,
         counts_attempts: mapping.counts_attempts,
         due_at,
         keeps_schedule: false,
         archived: mapping.archived.clone(),
         is_undated: mapping.inserted == DateSource::None,
-        condition: Some(conditions.join(" AND ")).filter(|all| !all.is_empty()),
+        condition: Some(conditions).filter(|all| !all.is_empty()),
         condition_columns: Vec::new(),
         payload: match &mapping.payload {
             Some(name) => Some(lookup.required(name)?),
@@ -173,12 +147,12 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         on_failure,
         on_archive: effects("on_archive", &mapping.on_archive)?,
         on_restore: effects("on_restore", &mapping.on_restore)?,
-        dates: Dates { format, numbers: None, zone: zone() },
+        dates: formats.inserted,
         id,
         statuses,
         inserted,
-        other_dates,
-        failure_dates,
+        other_dates: formats.others,
+        failure_dates: formats.failures,
         clock,
         name: lookup.table.name,
         sql: lookup.table.sql,
@@ -187,24 +161,50 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     })
 }
 
+/// Formats of the dates in a table.
+struct DateFormats {
+    inserted: Dates,
+    failures: Dates,
+    others: Dates,
+}
+
+impl DateFormats {
+    fn new(mapping: &Mapping, inserted: &Column) -> Self {
+        // The database itself reads the dates of a date type.
+        let is_typed = matches!(inserted.column_type, ColumnType::Instant | ColumnType::LocalTime);
+        let format = mapping.dates.format.filter(|_| !is_typed);
+        let zone = || mapping.dates.zone.clone();
+        let named = [format, mapping.last_failure_format].into_iter().flatten();
+        let numbers = named.into_iter().find(|format| Format::NAMED_ONLY.contains(format));
+        let others = Dates { format: None, numbers, zone: zone() };
+        let failures = match mapping.last_failure_format {
+            None => others.clone(),
+            format => Dates { format, numbers: None, zone: zone() },
+        };
+        Self { inserted: Dates { format, numbers: None, zone: zone() }, failures, others }
+    }
+}
+
 fn due_column(on_failure: &[Effect]) -> Result<Option<Column>> {
     let mut due = on_failure.iter().filter(|effect| effect.to == Assigned::Next);
     let (first, second) = (due.next(), due.next());
-    ensure!(
-        second.is_none(),
-        "on_failure sets two columns to {{next}}: only one can say what is due"
-    );
+    ensure!(second.is_none(), "on_failure sets two columns to {{next}}; set only one");
     Ok(first.map(|effect| effect.column.clone()))
 }
 
 impl Lookup<'_> {
-    /// What is written there is read again, to the second.
-    fn exactly_spelt(&self, column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
+    /// A column whose written dates are read back to the second.
+    fn exactly_spelled(
+        &self,
+        column: Column,
+        inserted: &Spelling,
+        dates: &Dates,
+    ) -> Result<Column> {
         let usual = column.spelling.clone();
-        let mut column = self.spelt(column, inserted, dates)?;
+        let mut column = self.spelled(column, inserted, dates)?;
         if !column.spelling.reads_back(dates) {
             let named = Spelling::named(dates, usual.is_text());
-            column.spelling = named.filter(|it| it.reads_back(dates)).unwrap_or(usual);
+            column.spelling = named.filter(|spelling| spelling.reads_back(dates)).unwrap_or(usual);
         }
         Ok(column)
     }
@@ -219,8 +219,8 @@ impl Lookup<'_> {
         let effect = |Assignment { column, to }: &Assignment| {
             let column = self.required(column).context(key)?;
             let column = match to {
-                Assigned::Now => self.spelt(column, inserted, dates)?,
-                Assigned::Next => self.exactly_spelt(column, inserted, dates)?,
+                Assigned::Now => self.spelled(column, inserted, dates)?,
+                Assigned::Next => self.exactly_spelled(column, inserted, dates)?,
                 Assigned::Constant(_) | Assigned::Error | Assigned::Add(_) => column,
             };
             if *to == Assigned::Next {
@@ -240,9 +240,9 @@ impl Lookup<'_> {
     fn optional(&self, name: &str) -> Option<Column> {
         let columns = || self.table.columns.iter();
         let exact = |name: &str| columns().find(|column| column.name == name);
-        // Where two differ in case only, the one that needs no quotes.
+        // Of two names that differ only in case, the one that needs no quotes.
         let found = exact(name).or_else(|| exact(&name.to_lowercase()));
-        found.or_else(|| columns().find(|it| it.name.eq_ignore_ascii_case(name))).cloned()
+        found.or_else(|| columns().find(|column| column.name.eq_ignore_ascii_case(name))).cloned()
     }
 
     fn required(&self, name: &str) -> Result<Column> {
@@ -253,13 +253,13 @@ impl Lookup<'_> {
         })
     }
 
-    /// What is just usual may have to be said, by a key, or as `else_how` says.
-    fn usual(&self, name: &str, key: &str, else_how: &str) -> Result<Column> {
+    /// A column with its usual name. The error explains how to name another one with `key`; `alternative` ends it.
+    fn usual(&self, name: &str, key: &str, alternative: &str) -> Result<Column> {
         let how = naming(key);
-        self.required(name).map_err(|error| anyhow!("{error}; {how}{else_how}"))
+        self.required(name).map_err(|error| anyhow!("{error}; {how}{alternative}"))
     }
 
-    /// What is just usual need not be there.
+    /// A column that may be missing, unless the user names it. An empty name means no column.
     fn named(&self, given: Option<&str>, usual: &str) -> Result<Option<Column>> {
         match given {
             None => Ok(self.optional(usual)),
@@ -276,8 +276,8 @@ impl Lookup<'_> {
                 Statuses::new(Some(self.required(column)?), values.clone())
             }
             StatusColumn::Usual => {
-                let how = ", or say with --where what is pending";
-                match self.usual(STATUS, "status", how) {
+                let alternative = ", or pass --where with a condition for pending rows";
+                match self.usual(STATUS, "status", alternative) {
                     Err(_) if !mapping.conditions.is_empty() => by_condition(),
                     found => Statuses::new(Some(found?), usual_values()),
                 }
@@ -285,7 +285,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// The insertion date, in the spelling of the newest rows. One that the user names must hold dates.
+    /// The insertion date, with the spelling of the newest rows. A column that the user names must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
         let (mut column, is_given) = match &mapping.inserted {
             DateSource::Usual => (self.usual(DATE_INSERTED, "date_inserted", "")?, false),
@@ -312,21 +312,21 @@ impl Lookup<'_> {
         {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-            let shown = value.literal();
-            // Digits in a column of text may be of any kind of date.
+            let found = value.literal();
+            // Digits in a column of text may have any format.
             if mapping.dates.format.is_none() && is_digits(value) {
                 bail!(
-                    "{what} holds text of digits, {shown}: say which dates they are, format = \"epoch\", \
-                     \"epoch-ms\" or \"compact\" beside the column in date_inserted"
+                    "{what} holds text of digits, {found}: set their format in date_inserted, format = \"epoch\", \
+                     \"epoch-ms\" or \"compact\""
                 );
             }
             let mut others = mapping.dates.other_readings(value);
             if let Some((other, at)) = others.find(|(_, at)| self.is_plausible(*at)) {
                 bail!(
-                    "{what} holds no date{format}, but {shown}, which as {other} is {at}: name that format"
+                    "{what} holds no date{format}, but {found}, which as {other} is {at}: name that format"
                 );
             }
-            bail!("{what} holds no date{format}, but {shown}; {READABLE}");
+            bail!("{what} holds no date{format}, but {found}; {READABLE}");
         }
         Ok(column)
     }
@@ -344,10 +344,10 @@ impl Lookup<'_> {
         let Column { name, declared, column_type, .. } = column;
         let what = format!("column {name} of table {} cannot say what is due", self.table.name);
         ensure!(column_type.can_be_date(), "{what}: it is {declared}");
-        // A short number is exact to minutes only, and the server cuts an instant to its day.
-        let is_cut =
+        // A 4-byte number is exact only to minutes, and a date has no time.
+        let is_rounded =
             declared == "real" || *column_type == ColumnType::LocalTime && declared == "date";
-        let is_exact = column.spelling.reads_back(dates) && !is_cut;
+        let is_exact = column.spelling.reads_back(dates) && !is_rounded;
         ensure!(is_exact, "{what}: it is {declared}, which has no seconds");
         let samples = self.catalog.samples(&self.table, column)?;
         let is_text = |value: &&Value| matches!(value, Value::Text(_)) && !is_never(value);
@@ -359,10 +359,10 @@ impl Lookup<'_> {
         }
     }
 
-    /// A column of instants, spelt as in the newest rows, or as the insertion date if its type can.
-    fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
+    /// A column of dates, with the spelling of the newest rows, or of the insertion date if its type allows that.
+    fn spelled(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
-        // A column of numbers in SQLite takes text as well, and one without a type takes anything.
+        // In SQLite a column of numbers also takes text, and one without a type takes anything.
         let takes_both = column.column_type == ColumnType::Decimal || column.declared.is_empty();
         let fits = (inserted.is_text() == column.spelling.is_text()
             || takes_both && !inserted.is_text())
@@ -374,16 +374,48 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    fn is_plausible(&self, at: Instant) -> bool {
-        (self.now.saturating_sub(MOST_AGE)..self.now.saturating_add(MOST_AHEAD)).contains(&at)
+    /// Complaints about the columns of dates and failures.
+    fn complaints(
+        &self,
+        mapping: &Mapping,
+        formats: &DateFormats,
+        inserted: &Column,
+        due_at: Option<&Column>,
+        [failures, last_failure]: [Option<&Column>; 2],
+    ) -> Result<Vec<String>> {
+        let mut complaints = Vec::new();
+        let is_read = mapping.inserted != DateSource::None && formats.inserted.format.is_none();
+        let has_format = mapping.last_failure_format.is_some();
+        for (key, column, dates) in [
+            ("date_inserted", Some(inserted).filter(|_| is_read), &mapping.dates),
+            ("last_failure", last_failure.filter(|_| !has_format), &formats.failures),
+            ("on_failure", due_at.filter(|_| !has_format), &formats.others),
+        ] {
+            if let Some(column) = column {
+                complaints.extend(self.implausible(key, column, dates)?);
+            }
+        }
+        for (is_count, given, column) in
+            [(true, &mapping.failures, failures), (false, &mapping.last_failure, last_failure)]
+        {
+            if let Some(column) = column {
+                let is_given = given.is_some();
+                complaints.extend(self.unusable(is_count, is_given, column, &formats.failures)?);
+            }
+        }
+        Ok(complaints)
     }
 
-    /// Why no number of a column is a date of the last ten years or of the next one.
+    fn is_plausible(&self, at: Instant) -> bool {
+        (self.now.saturating_sub(MAX_AGE)..self.now.saturating_add(MAX_AHEAD)).contains(&at)
+    }
+
+    /// The complaint about a column of numbers, none of which is a plausible date.
     fn implausible(&self, key: &str, column: &Column, dates: &Dates) -> Result<Option<String>> {
         if column.spelling.is_text() {
             return Ok(None);
         }
-        // A next attempt may lie in the year 9999, which stands for none.
+        // A next attempt in the year 9999 means none.
         let is_plausible =
             |at: Instant| self.is_plausible(at) || key == "on_failure" && at > self.now;
         let samples = self.catalog.samples(&self.table, column)?;
@@ -401,47 +433,48 @@ impl Lookup<'_> {
             .map_or_else(String::new, |(other, at)| format!(" (as {other} it is {at})"));
         let (name, table, value) = (column.label(), &self.table.name, value.literal());
         let how = |format: &str| match key {
-            // It has no format of its own.
+            // A due column has the format of the last failure.
             "on_failure" => format!("last_failure = {{ format = \"{format}\" }}"),
             key => format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}"),
         };
         Ok(Some(format!(
-            "column {name} of table {table} holds {value}, which as {format} is {at}{other}, and all values \
-             that were looked at are more than ten years old or more than a year ahead: name their format, \
-             {}, one of {}, or {} if that is right",
+            "column {name} of table {table} holds {value}, which as {format} is {at}{other}, and all sampled \
+             values are more than ten years old or more than a year ahead: name their format, {}, one of {}, \
+             or {} if this is right",
             how("..."),
             Format::NAMED_ONLY.map(|format| format.to_string()).join(", "),
             how(&format.to_string()),
         )))
     }
 
-    /// Why a column can hold no failures, or no last failure. One right sample makes it right.
-    fn complaint(
+    /// The complaint about a column that cannot hold the count of failures, or the last failure. One valid sample is
+    /// enough.
+    fn unusable(
         &self,
         is_count: bool,
         is_given: bool,
         column: &Column,
         dates: &Dates,
     ) -> Result<Option<String>> {
-        let Column { name: shown, declared, column_type, allowed_values, .. } = column;
+        let Column { name, declared, column_type, allowed_values, .. } = column;
         let samples = self.catalog.samples(&self.table, column)?;
-        let is_none = |it: &&Value| if is_count { it.is_null() } else { is_never(it) };
+        let is_none = |value: &&Value| if is_count { value.is_null() } else { is_never(value) };
         let is_number =
-            |it: &Value| matches!(it, Value::Integer(_) | Value::Real(_) | Value::Json(_));
-        let is_right = |it: &Value| match is_count {
-            // What is large enough for a date is no count.
-            true => is_number(it) && Dates::default().read(it).is_none(),
-            false => dates.read(it).is_some(),
+            |value: &Value| matches!(value, Value::Integer(_) | Value::Real(_) | Value::Json(_));
+        let is_valid = |value: &Value| match is_count {
+            // A number as large as a date is no count.
+            true => is_number(value) && Dates::default().read(value).is_none(),
+            false => dates.read(value).is_some(),
         };
-        // Whether what is written is read again.
         let fits = !OTHER_TYPES.contains(&declared.to_ascii_uppercase().as_str())
             && column_type.can_be_date()
             && (!is_count || column_type.can_be_count() && allowed_values.is_none());
-        let foreign = samples.iter().find(|it| !is_none(it)).map(Value::literal);
-        let found = match (foreign, fits) {
+        let foreign = samples.iter().find(|value| !is_none(value));
+        let shown = foreign.map(Value::literal);
+        let found = match (shown, fits) {
             (Some(value), false) => format!("is {declared} and holds {value}"),
             (None, false) => format!("is {declared}"),
-            (Some(value), true) if !samples.iter().any(is_right) => format!("holds {value}"),
+            (Some(value), true) if !samples.iter().any(is_valid) => format!("holds {value}"),
             (_, true) => return Ok(None),
         };
         let (role, holds, option) = match is_count {
@@ -449,23 +482,22 @@ impl Lookup<'_> {
             false => ("the last failure", "dates or nothing", "last_failure"),
         };
         let (table, why) = (&self.table.name, if is_given { "" } else { " by its name" });
-        let digits = samples.iter().find(|it| !is_none(it)).filter(|it| !is_count && is_digits(it));
+        let digits = foreign.filter(|value| !is_count && is_digits(value));
         let format = digits.map_or_else(String::new, |_| {
-            format!(" name the format of its digits, {option} = {{ column = \"{shown}\", format = \"epoch\" }},")
+            format!(" name the format of its digits, {option} = {{ column = \"{name}\", format = \"epoch\" }},")
         });
         Ok(Some(format!(
-            "column {shown} of table {table} is{why} {role}, and each attempt would write over it: it \
-             {found}, and must hold {holds};{format} name another one with --set {option}=COLUMN, or none with \
-             --set {option}="
+            "column {name} of table {table} is{why} {role}, and each attempt would overwrite it: it {found}, and \
+             must hold {holds};{format} name another one with --set {option}=COLUMN, or none with --set {option}="
         )))
     }
 }
 
-/// Makes sure that no column is written that must stay as it is, and none for two reasons.
+/// Checks that each written column has one role, and that no other column is written.
 fn check_roles(table: &Table) -> Result<()> {
     let mut taken: Vec<(&str, &Column)> = Vec::new();
     for (key, role, column) in table.roles() {
-        let other = taken.iter().find(|(_, it)| it.name == column.name);
+        let other = taken.iter().find(|(_, other)| other.name == column.name);
         if let Some((other, _)) = other.filter(|_| !["id", "date_inserted"].contains(&key)) {
             bail!("column {} cannot be {role} as well: it is {other}", column.name);
         }
@@ -475,12 +507,13 @@ fn check_roles(table: &Table) -> Result<()> {
         for Effect { column, to } in effects {
             let name = &column.name;
             let mut counters = table.failures.iter().chain(&table.last_failure);
-            let is_counted = counters.any(|it| it.name == *name);
+            let is_counted = counters.any(|counter| counter.name == *name);
             let is_twice = key == "on_failure" || matches!(to, Assigned::Add(_));
             ensure!(!(is_counted && is_twice), "{key} cannot set {name}: it is counted already");
             ensure!(!column.is_generated, "{key} cannot set {name}: the table computes it");
-            let is_counter = table.counter_columns().any(|it| it.name == *name);
-            if let Some((role, _)) = taken.iter().find(|(_, it)| it.name == *name && !is_counter) {
+            let is_counter = table.counter_columns().any(|counter| counter.name == *name);
+            let taken = taken.iter().find(|(_, column)| column.name == *name);
+            if let Some((role, _)) = taken.filter(|_| !is_counter) {
                 bail!("{key} cannot set {name}: it is {role}");
             }
         }
@@ -488,6 +521,7 @@ fn check_roles(table: &Table) -> Result<()> {
     Ok(())
 }
 
+/// True for values that applications write in place of NULL.
 pub fn is_never(value: &Value) -> bool {
     let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
@@ -498,9 +532,9 @@ fn is_digits(value: &Value) -> bool {
     matches!(value, Value::Text(text) if is_number(text))
 }
 
-const BEHIND: &str = "THEN 1 END FROM";
+const AFTER: &str = "THEN 1 END FROM";
 
-/// A statement with the condition in it.
+/// A statement that checks a condition.
 pub struct ConditionProbe<'a> {
     pub sql: String,
     condition: &'a str,
@@ -508,28 +542,29 @@ pub struct ConditionProbe<'a> {
 }
 
 impl<'a> ConditionProbe<'a> {
-    /// A condition must be one expression, which `1) OR (1` is not in the first. `end` follows the table.
+    /// Both statements must be valid for a single expression; the first one rules `1) OR (1` out. `end` follows the
+    /// table.
     pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
-        let of = |before: String, behind: String| Self {
-            sql: format!("{before}{condition}{behind}"),
+        let probe = |before: String, after: String| Self {
+            sql: format!("{before}{condition}{after}"),
             condition,
             end: before.len() + condition.len(),
         };
         [
-            of("SELECT CASE WHEN ".into(), format!("\n{BEHIND} {table}{end}")),
-            of(format!("SELECT 1 FROM {table} WHERE ("), format!("\n){end}")),
+            probe("SELECT CASE WHEN ".into(), format!("\n{AFTER} {table}{end}")),
+            probe(format!("SELECT 1 FROM {table} WHERE ("), format!("\n){end}")),
         ]
     }
 
-    /// Why it is none, in words of the database which are about this byte of the statement.
-    pub fn complaint(&self, words: &str, at: Option<usize>) -> Error {
+    /// The error from a message of the database about a byte of the statement.
+    pub fn complaint(&self, message: &str, at: Option<usize>) -> Error {
         let condition = self.condition;
-        if words.contains(BEHIND) {
-            anyhow!("`{condition}` is no condition: a quote or comment in it is not closed")
-        } else if at.is_some_and(|at| at >= self.end) || words == "incomplete input" {
-            anyhow!("`{condition}` is no condition: it ends too early")
+        if message.contains(AFTER) {
+            anyhow!("`{condition}` is not a condition: a quote or comment in it is not closed")
+        } else if at.is_some_and(|at| at >= self.end) || message == "incomplete input" {
+            anyhow!("`{condition}` is not a condition: it ends too early")
         } else {
-            anyhow!("{condition:?} is no condition in SQL: {words}")
+            anyhow!("{condition:?} is not a condition in SQL: {message}")
         }
     }
 }

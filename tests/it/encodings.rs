@@ -76,7 +76,10 @@ fn what_json_cannot_hold_fails_its_record_alone_and_runs_no_handler() {
 fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
     for (path, why) in [
         ("", ADVISED),
-        ("{PAYLOAD}", "its PAYLOAD is not UTF-8, as a URL, a key and a secret must be"),
+        (
+            "{PAYLOAD}",
+            "its PAYLOAD is not UTF-8, as a URL, a key and a secret must be; fix the value",
+        ),
     ] {
         let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
         let env = one_record();

@@ -148,7 +148,7 @@ fn a_server_without_tls_costs_two_records_an_attempt_and_cron_one_mail_an_hour()
     };
     let says = format!(
         "backlog: record 3 stays as it was: could not agree on TLS with 127.0.0.1:{port}: its answer is not \
-         TLS; is the URL http://?\n"
+         TLS; should the URL begin with http://?\n"
     );
     let said = pass(MIDNIGHT);
     assert!(said.starts_with(&says), "{said}");

@@ -252,7 +252,7 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
     for (variables, url, options, exit, says) in [
         (&[(secret, "whsec_S3kr!t")][..], fine.as_str(), "", 2, "is not base64"),
         (&[(secret, "S3krS3krS3krS3krS3krS3krS3krS3kr")], &fine, "", 2, "begin with whsec_"),
-        (&[(secret, "whsec_UzNrcg==")], &fine, "", 2, "has 4 bytes, and needs at least 24"),
+        (&[(secret, "whsec_UzNrcg==")], &fine, "", 2, "has 4 bytes and needs at least 24"),
         (&[(secret, "whsk_S3kr")], &fine, "", 2, "does not begin with whsec_"),
         (&[(secret, " ")], &fine, "", 2, "BACKLOG_WEBHOOK_SECRET: the signing secret is empty"),
         (&[], &fine, "--header 'Authorization S3kr'", 2, "--header: the header"),

@@ -199,7 +199,7 @@ fn a_handler_that_does_not_flush_uses_up_its_restarts() {
 #[test]
 fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
     let long = "x".repeat(300);
-    let long_shown = format!("not JSON: {}...", "x".repeat(200));
+    let long_shown = format!("is not a reply, not JSON: {}...", "x".repeat(200));
     for (line, says) in [
         ("starting up ...", "is not a reply, not JSON: starting up ..."),
         ("", "is not a reply, not JSON: "),

@@ -5,7 +5,7 @@ use backlog_schedule::{Status, one_line};
 use backlog_store::chain;
 
 use super::assemble::open_to_read;
-use super::failures::Failed;
+use super::failures::KnownFailures;
 use super::{Console, GONE, find, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
@@ -29,7 +29,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         let said = pause.sentence(|at| console.screen.at(at), &resolved.choice());
         console.out.write_all(console.screen.wrap(&said).as_bytes())?;
     }
-    let known = Failed::of(&queue, &*database)?;
+    let known = KnownFailures::of(&queue, &*database)?;
     let joblog = resolved.pass_text("joblog");
     let joblog = joblog.map_or_else(String::new, |joblog| format!(": see the joblog {joblog}"));
     let deleted = database.table().deletes_finished.then(|| {
@@ -40,7 +40,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     for typed in ids {
         let text = match find(&mut *database, typed)? {
             Ok(mut record) => {
-                let unstored = known.known.fill_in(&mut record);
+                let unstored = known.stored.fill_in(&mut record);
                 let view = known.view(&record, &console.screen);
                 let mut text = match &due {
                     Some((rule, last)) => view.explanation(rule, last, passes.as_ref()),

@@ -23,9 +23,9 @@ pub fn run(
 ) -> Result<Exit> {
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
-    let failed = Failed::of(&queue, &*database)?;
+    let failed = KnownFailures::of(&queue, &*database)?;
     if args.status.contains(&Status::Success) {
-        bail!(usage("what has SUCCESS has not failed; legal are NEW, ERROR and ARCHIVED"));
+        bail!(usage("--status SUCCESS: nothing has failed there; use one of NEW, ERROR, ARCHIVED"));
     }
     let parts = match &args.status[..] {
         [] => vec![&Status::PENDING[..], &[Status::Archived]],
@@ -47,9 +47,9 @@ pub fn run(
     }
     if text.is_empty() && !args.json {
         let table = database.table();
-        let is_told =
+        let knows_archived =
             table.require_archived_condition().is_ok() || table.require_archived("").is_err();
-        text += match is_told {
+        text += match knows_archived {
             true => "nothing has failed\n",
             false => {
                 "no pending record has failed; archived ones are not known without where_archived\n"
@@ -61,13 +61,13 @@ pub fn run(
 }
 
 pub struct CauseFilter {
-    failed: Failed,
+    failed: KnownFailures,
     cause: Cause,
     causes: Causes,
 }
 
 impl CauseFilter {
-    /// Finds the cause. If only records with other statuses have it, the error names `command`, or the one for them.
+    /// Finds the cause. If only records with other statuses have it, the error names the command for them.
     pub fn new(
         meant: &str,
         resolved: &Resolved<'_>,
@@ -76,7 +76,7 @@ impl CauseFilter {
         (command, takes): (&str, &[Status]),
     ) -> Result<Self> {
         let queue = &resolved.queue()?;
-        let failed = Failed::of(queue, database)?;
+        let failed = KnownFailures::of(queue, database)?;
         let causes = failed.causes(queue, database, statuses)?;
         let others = [Status::Archived, Status::Error, Status::New];
         let is_found = !causes.matching(meant).is_empty() || meant.trim().is_empty();
@@ -105,22 +105,24 @@ impl CauseFilter {
     }
 
     pub fn matches(&self, record: &mut Record) -> bool {
-        self.failed.is(record) && self.causes.cause_of(record.last_error.as_deref()) == self.cause
+        self.failed.has_failed(record)
+            && self.causes.cause_of(record.last_error.as_deref()) == self.cause
     }
 }
 
-/// Recognises the failed records of a table, and knows errors that it has no column for, and what is in hand.
-pub struct Failed {
-    pub known: StoredFailures,
-    /// Whether the table shows which records have failed.
-    is_told: bool,
+/// The failures of a table: which records have failed, errors for which the table has no column, and slow handlers.
+pub struct KnownFailures {
+    /// The failures in the state directory.
+    pub stored: StoredFailures,
+    /// True if the table itself shows which records have failed.
+    shows_failures: bool,
     has_counter: bool,
-    /// Whether a pass over the table runs here, which may have records in hand.
+    /// True if a pass over the table runs here, which may have records in hand.
     is_running: bool,
     pub slow: HashMap<Id, SlowHandler>,
 }
 
-impl Failed {
+impl KnownFailures {
     pub fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
         let state = state_dir(queue, database)?;
         let histories = state.histories(1).unwrap_or_default();
@@ -128,19 +130,27 @@ impl Failed {
     }
 
     pub fn new(state: &StateDir, table: &Table, histories: &[LineHistory]) -> Self {
-        let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
+        // The state directory may belong to another user.
+        let stored = state.failures(&table.name).unwrap_or_else(|error| {
+            log::warn!("{}: errors that no column holds are not known", chain(&error));
+            StoredFailures::default()
+        });
         let own = histories.iter().filter(|history| history.line.table == table.name);
         let running: Vec<_> = own.filter(|history| history.running().is_some()).collect();
-        let is_running = !running.is_empty();
-        let slow = running.into_iter().flat_map(|it| it.slow.clone()).collect();
-        let has_counter = table.failures.is_some();
-        Self { known: known(state, table), is_told, has_counter, is_running, slow }
+        Self {
+            stored,
+            shows_failures: table.statuses.column.is_some()
+                || table.counter_columns().next().is_some(),
+            has_counter: table.failures.is_some(),
+            is_running: !running.is_empty(),
+            slow: running.into_iter().flat_map(|history| history.slow.clone()).collect(),
+        }
     }
 
-    /// A record as reports show it, with what is known of it.
+    /// A record as reports show it.
     pub fn view<'a>(&self, record: &'a Record, screen: &'a Screen) -> RecordView<'a> {
         let handler = self.slow.get(&record.id);
-        let in_hand = self.has_in_hand(record).then(|| report::in_hand(record, handler, screen));
+        let in_hand = self.is_in_hand(record).then(|| report::in_hand(record, handler, screen));
         RecordView { record, has_counter: self.has_counter, in_hand, screen }
     }
 
@@ -152,40 +162,32 @@ impl Failed {
     ) -> Result<Causes> {
         let mut causes = Causes::default();
         database.scan(statuses, Order::Oldest, None, &mut |mut record| {
-            if queue.holds(&record.id) && self.is(&mut record) {
+            if queue.holds(&record.id) && self.has_failed(&mut record) {
                 causes.add(&record);
             }
             Ok(Continue(()))
         })?;
-        causes.add_dates(&self.known.causes);
+        causes.add_dates(&self.stored.causes);
         Ok(causes)
     }
 
-    /// Whether a record has failed or was archived. Fills in a stored error.
-    pub fn is(&self, record: &mut Record) -> bool {
-        self.known.fill_in(record);
-        if self.has_in_hand(record) {
+    /// True if a record has failed or was archived. Fills in a stored error.
+    pub fn has_failed(&self, record: &mut Record) -> bool {
+        self.stored.fill_in(record);
+        if self.is_in_hand(record) {
             return false;
         }
         match record.status {
-            Status::New | Status::Error if !self.is_told => record.last_error.is_some(),
+            Status::New | Status::Error if !self.shows_failures => record.last_error.is_some(),
             Status::New => false,
             Status::Error | Status::Archived => true,
             Status::Success | Status::Foreign => false,
         }
     }
 
-    /// Whether a pass most likely has the record in hand.
-    pub fn has_in_hand(&self, record: &Record) -> bool {
+    /// True if a pass most likely has the record in hand.
+    pub fn is_in_hand(&self, record: &Record) -> bool {
         let is_begun = || record.last_error.as_deref().is_some_and(last_error::is_begun);
         self.slow.contains_key(&record.id) || self.is_running && is_begun()
     }
-}
-
-/// The failures of a table in the state directory, which may belong to others.
-fn known(state: &StateDir, table: &Table) -> StoredFailures {
-    state.failures(&table.name).unwrap_or_else(|error| {
-        log::warn!("{}: errors that no column holds are not known", chain(&error));
-        StoredFailures::default()
-    })
 }

@@ -7,7 +7,7 @@ use backlog_schedule::{Record, Status, Verdict};
 
 use super::Console;
 use super::assemble::open_to_read;
-use super::failures::{CauseFilter, Failed};
+use super::failures::{CauseFilter, KnownFailures};
 use crate::cli::ListArgs;
 use crate::exit::{Exit, usage};
 use crate::options::Resolved;
@@ -31,7 +31,7 @@ pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) 
     let (mut database, assembly) = open_to_read(&queue, schedule.as_ref(), console.clock)?;
     let now = console.clock.now();
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
-    let known = Failed::of(&queue, &*database)?;
+    let known = KnownFailures::of(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
     let filter = |meant: &String| {
         CauseFilter::new(meant, resolved, &mut *database, all, ("list", &Status::OURS))
@@ -44,7 +44,7 @@ pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) 
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut each = |mut record: Record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
-        known.known.fill_in(&mut record);
+        known.stored.fill_in(&mut record);
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))

@@ -4,7 +4,7 @@ use anyhow::Result;
 use backlog_schedule::one_line;
 use backlog_store::{Access, ReadResult};
 
-use super::failures::Failed;
+use super::failures::KnownFailures;
 use super::{Console, GONE, find, open};
 use crate::cli::ShowArgs;
 use crate::exit::Exit;
@@ -16,7 +16,7 @@ pub fn run(resolved: &Resolved<'_>, args: &ShowArgs, console: &mut Console<'_>) 
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let payload = queue.mapping.payload.as_deref();
     let secret = resolved.pass_text("secret_column");
-    let known = Failed::of(&queue, &*database)?;
+    let known = KnownFailures::of(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in &args.ids {
         let found = match find(&mut *database, id)? {

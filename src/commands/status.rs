@@ -4,11 +4,13 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, listed, one_line};
+use backlog_schedule::{
+    Causes, DAY, DueRule, Instant, Order, Record, Status, json_line, listed, one_line,
+};
 use backlog_store::{Access, Clock, Database, PASSES_OF_A_DAY, chain};
 
 use super::assemble::open_to_read;
-use super::failures::Failed;
+use super::failures::KnownFailures;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
 use super::{Console, line_name, open, passes, state_dir};
 use crate::cli;
@@ -19,14 +21,14 @@ use crate::report::{
     RecordFigures, StatusReport, Thresholds, state_line,
 };
 
-/// The status of a queue, and its options as far as they make sense.
-struct Looked {
+/// The status of a queue. There is no queue if its options are wrong.
+struct QueueResult {
     queue: Option<Queue>,
     status: QueueStatus,
 }
 
-/// The reader of queues for the options of `status`.
-struct Look<'a> {
+/// Reads and prints the status of queues by the options of `status`.
+struct StatusCommand<'a> {
     args: &'a cli::StatusArgs,
     thresholds: Thresholds,
     clock: Clock,
@@ -40,9 +42,9 @@ pub fn run(
     if let Some(policy) = &args.forget {
         return forget(resolved, policy, console);
     }
-    let look = Look::new(args, console.clock)?;
-    let looked = look.at(resolved.name(), Ok(resolved));
-    look.answer(vec![looked], None, console)
+    let command = StatusCommand::new(args, console.clock)?;
+    let result = command.read(resolved.name(), Ok(resolved));
+    command.print(vec![result], None, console)
 }
 
 fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> Result<Exit> {
@@ -57,7 +59,7 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
             let histories = state.histories(0)?;
             let lines =
                 passes::of_queue(resolved, database.table(), histories, console.clock.now());
-            let known = listed(lines.iter().map(|it| it.history.line.policy.as_str()));
+            let known = listed(lines.iter().map(|line| line.history.line.policy.as_str()));
             let known = if known.is_empty() { "none".into() } else { known };
             bail!(usage(format!("no line {policy:?}; known are {known}")));
         }
@@ -66,7 +68,7 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
-/// All queues on one screen. One that cannot be read says why in its place.
+/// All queues on one screen. A queue that cannot be read has its error in its row.
 pub fn overview(
     queues: &[String],
     sources: &Sources,
@@ -74,63 +76,54 @@ pub fn overview(
     args: &cli::StatusArgs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let look = Look::new(args, console.clock)?;
-    let looked = queues.iter().map(|queue| {
+    let command = StatusCommand::new(args, console.clock)?;
+    let results = queues.iter().map(|queue| {
         let resolved = sources.resolve(typed, Some(queue)).and_then(Resolved::require_usable);
-        look.at(queue, resolved.as_ref().map_err(Clone::clone))
+        command.read(queue, resolved.as_ref().map_err(Clone::clone))
     });
-    look.answer(looked.collect(), Some(sources.choice() + " --all-queues"), console)
+    command.print(results.collect(), Some(sources.choice() + " --all-queues"), console)
 }
 
-/// The answer to monitoring if the status is not known.
+/// Answers monitoring if the status is not known.
 pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit> {
     console.out.write_all(state_line(Exit::Unknown, &chain(error)).as_bytes())?;
     Ok(Exit::Unknown)
 }
 
-fn write_metrics(path: &Path, mode: u32, looked: &[Looked], now: Instant) -> Result<()> {
-    update_metrics(path, mode, |metrics| {
-        for Looked { queue, status: (_, report) } in looked {
-            let Some(queue) = queue else { continue };
-            let labels = Labels::of_table(&queue.db.name(), &queue.name, queue.table_name());
-            metrics.of_table(&labels, now, report.as_ref().ok());
-        }
-    })
-}
-
-impl<'a> Look<'a> {
+impl<'a> StatusCommand<'a> {
     fn new(args: &'a cli::StatusArgs, clock: Clock) -> Result<Self> {
         let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
         Ok(Self { args, thresholds: thresholds.map_err(usage)?, clock })
     }
 
-    fn at(&self, name: &str, resolved: Result<&Resolved<'_>, ExitError>) -> Looked {
+    fn read(&self, name: &str, resolved: Result<&Resolved<'_>, ExitError>) -> QueueResult {
         match resolved.and_then(|resolved| Ok((resolved, resolved.queue()?))) {
             Ok((resolved, queue)) => {
-                let report = self.report_on(&queue, resolved);
-                Looked { status: (name.into(), report), queue: Some(queue) }
+                let report = self.report(&queue, resolved);
+                QueueResult { status: (name.into(), report), queue: Some(queue) }
             }
-            Err(error) => Looked { queue: None, status: (name.into(), Err(error.into())) },
+            Err(error) => QueueResult { queue: None, status: (name.into(), Err(error.into())) },
         }
     }
 
-    /// Writes the page and the metrics if they are wanted, and prints the status or the state by the limits that are set.
-    fn answer(
+    /// Writes the page and the metrics if they are wanted. Prints the status, or the state by the limits if there are any.
+    /// An overview has the options that choose all its queues.
+    fn print(
         &self,
-        looked: Vec<Looked>,
-        all: Option<String>,
+        results: Vec<QueueResult>,
+        overview: Option<String>,
         console: &mut Console<'_>,
     ) -> Result<Exit> {
         let Self { args, thresholds, .. } = self;
-        let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
+        let mode = mode_of_reports(results.iter().filter_map(|result| result.queue.as_ref()));
         let mut least = Exit::Done;
         if let Some(path) = &args.table_metrics
-            && let Err(error) = write_metrics(path, mode, &looked, console.clock.now())
+            && let Err(error) = write_metrics(path, mode, &results, console.clock.now())
         {
             log::error!("{}", chain(&error));
             least = Exit::Failed;
         }
-        let mut found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
+        let mut found: Vec<_> = results.into_iter().map(|result| result.status).collect();
         if let Some(path) = &args.html {
             let made = make_page(&found, path, mode, console);
             if !args.has_limits() {
@@ -143,24 +136,25 @@ impl<'a> Look<'a> {
             console.out.write_all(line.as_bytes())?;
             return Ok(exit);
         }
-        let is_unknown = |(_, report): &mut QueueStatus| all.is_none() && report.is_err();
-        if let Some((_, Err(error))) = found.pop_if(is_unknown) {
+        let is_error = |(_, report): &mut QueueStatus| overview.is_none() && report.is_err();
+        if let Some((_, Err(error))) = found.pop_if(is_error) {
             return Err(error);
         }
-        let text = match (&found[..], all) {
+        let text = match (&found[..], overview) {
             (found, _) if args.format.json => {
                 found.iter().map(|status| json_line(&report::status_json(status))).collect()
             }
             ([(_, Ok(report))], None) => report::status_text(report, &console.screen),
-            (found, all) => report::overview_text(found, &all.unwrap_or_default(), &console.screen),
+            (found, choice) => {
+                report::overview_text(found, &choice.unwrap_or_default(), &console.screen)
+            }
         };
         console.out.write_all(text.as_bytes())?;
-        let exits =
-            found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, Exit::from));
-        Ok(exits.fold(least, Exit::max))
+        let errors = found.iter().filter_map(|(_, report)| report.as_ref().err());
+        Ok(errors.map(Exit::from).fold(least, Exit::max))
     }
 
-    fn report_on(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<StatusReport> {
+    fn report(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<StatusReport> {
         let Self { args, thresholds, clock } = self;
         // If only limits are checked, only the sources of their figures are read.
         let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
@@ -168,51 +162,41 @@ impl<'a> Look<'a> {
             if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
         let now = clock.now();
         let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), *clock)?;
-        let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
+        let (rule, name) =
+            assembly.map(|assembly| (assembly.line.due_rule(now, false), assembly.name)).unzip();
         let counts = match is_whole || thresholds.any(Figure::needs_counts) {
             true => database.census(&BANDS.map(|days| days * DAY), now)?,
             false => Vec::new(),
         };
-        let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
         let state = state_dir(queue, &*database)?;
         let (histories, unread) = match state.histories(recent.max(PASSES_OF_A_DAY)) {
             Ok(histories) => (histories, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let known = Failed::new(&state, database.table(), &histories);
+        let known = KnownFailures::new(&state, database.table(), &histories);
         let lines = passes::of_queue(resolved, database.table(), histories, now);
-        let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
-        let (next_pass, last_complete) =
-            (own.and_then(LineReport::next), own.and_then(LineReport::last_complete));
-        let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
-        let mut each = |mut record: Record| {
-            let facts = record.facts();
-            let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
-            let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
-            let has_failed = known.is(&mut record);
-            if has_failed {
-                causes.add(&record);
-            }
-            let is_in_hand = known.has_in_hand(&record);
-            let verdict = verdict.filter(|_| !is_in_hand);
-            if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
-                let since =
-                    verdict.reason().and_then(|why| rule.due_since(record.facts(), why, next_pass));
-                // The last complete pass would have tried it.
-                due.add(&record, verdict, since.max(since.and(last_complete)), now);
-            }
-            let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
-            of_records.add(&record, state);
-            Ok(Continue(()))
+        let own = lines.iter().find(|line| name.as_ref() == Some(&line.history.line));
+        let mut pending = PendingRecords {
+            now,
+            known: &known,
+            rule: rule.as_ref(),
+            next_pass: own.and_then(LineReport::next),
+            last_complete: own.and_then(LineReport::last_complete),
+            due: rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy)),
+            causes: Causes::default(),
+            figures: RecordFigures::default(),
         };
         if is_whole || thresholds.any(Figure::needs_records) {
-            database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
+            database.scan(&Status::PENDING, Order::Oldest, None, &mut |record| {
+                pending.add(record);
+                Ok(Continue(()))
+            })?;
         }
-        causes.add_dates(&known.known.causes);
+        let PendingRecords { due, mut causes, figures: of_records, .. } = pending;
+        causes.add_dates(&known.stored.causes);
         let has_archived = counts.iter().any(|count| count.status == Status::Archived);
         let most = if has_archived { most_archived } else { 0 };
         let archived = newest_archived(&mut *database, &known, most)?;
-        let paused = state.pause(&queue.name, &database.table().name, now);
         let of_queue = line_name(queue, &database.table().name, String::new());
         let failing = state.failing(&of_queue).ok().flatten();
         let passes = Passes {
@@ -225,9 +209,7 @@ impl<'a> Look<'a> {
             recent,
         };
         Ok(StatusReport {
-            queue: of_queue.queue,
             db: database.label(),
-            table: of_queue.table,
             now,
             counts,
             of_records,
@@ -235,27 +217,78 @@ impl<'a> Look<'a> {
             line: name.map(|name| name.policy),
             passes,
             causes,
-            paused,
+            paused: state.pause(&of_queue.queue, &of_queue.table, now),
             archived,
             choice: resolved.choice(),
+            queue: of_queue.queue,
+            table: of_queue.table,
         })
     }
 }
 
+fn write_metrics(path: &Path, mode: u32, results: &[QueueResult], now: Instant) -> Result<()> {
+    update_metrics(path, mode, |metrics| {
+        for QueueResult { queue, status: (_, report) } in results {
+            let Some(queue) = queue else { continue };
+            let labels = Labels::of_table(&queue.db.name(), &queue.name, queue.table_name());
+            metrics.of_table(&labels, now, report.as_ref().ok());
+        }
+    })
+}
+
+/// The figures of the pending records, summed up while they are read.
+struct PendingRecords<'a> {
+    now: Instant,
+    known: &'a KnownFailures,
+    rule: Option<&'a DueRule>,
+    next_pass: Option<Instant>,
+    last_complete: Option<Instant>,
+    due: Option<DueReport>,
+    causes: Causes,
+    figures: RecordFigures,
+}
+
+impl PendingRecords<'_> {
+    fn add(&mut self, mut record: Record) {
+        let now = self.now;
+        let verdict = self.rule.map(|rule| rule.verdict(record.facts()));
+        let is_snoozed = record.facts().snoozed_until.is_some_and(|until| until > now);
+        let has_failed = self.known.has_failed(&mut record);
+        if has_failed {
+            self.causes.add(&record);
+        }
+        let is_in_hand = self.known.is_in_hand(&record);
+        let verdict = verdict.filter(|_| !is_in_hand);
+        if let (Some(due), Some(verdict), Some(rule)) = (&mut self.due, verdict, self.rule) {
+            let since = verdict
+                .reason()
+                .and_then(|reason| rule.due_since(record.facts(), reason, self.next_pass));
+            // The last complete pass would have tried it.
+            due.add(&record, verdict, since.max(since.and(self.last_complete)), now);
+        }
+        let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
+        self.figures.add(&record, state);
+    }
+}
+
+/// The newest archived records, at most `most`.
 fn newest_archived(
     database: &mut dyn Database,
-    known: &Failed,
+    known: &KnownFailures,
     most: usize,
 ) -> Result<Vec<Record>> {
     let mut archived = Vec::new();
     if most > 0 {
-        // There may be a million.
-        let most_rows = Some(most as u64);
-        database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
-            known.known.fill_in(&mut record);
-            archived.push(record);
-            Ok(if archived.len() == most { Break(()) } else { Continue(()) })
-        })?;
+        database.scan(
+            &[Status::Archived],
+            Order::Newest,
+            Some(most as u64),
+            &mut |mut record| {
+                known.stored.fill_in(&mut record);
+                archived.push(record);
+                Ok(if archived.len() == most { Break(()) } else { Continue(()) })
+            },
+        )?;
     }
     Ok(archived)
 }

@@ -8,7 +8,7 @@ use backlog_schedule::{Record, one_line};
 use backlog_store::{Access, Clock, Database, ReadResult, SlowHandler, StateDir};
 
 use super::assemble::Assembly;
-use super::failures::Failed;
+use super::failures::KnownFailures;
 use super::{Console, find, open, state_dir};
 use crate::cli::IdsArgs;
 use crate::exit::Exit;
@@ -68,8 +68,8 @@ fn stop(
     clock: Clock,
 ) -> Result<(Exit, String)> {
     let handler = || -> Result<_> {
-        let known = Failed::new(state, database.table(), &state.histories(1)?);
-        Ok((known.slow.get(&record.id).cloned(), known.has_in_hand(record)))
+        let known = KnownFailures::new(state, database.table(), &state.histories(1)?);
+        Ok((known.slow.get(&record.id).cloned(), known.is_in_hand(record)))
     };
     let SlowHandler { run, pid, .. } = match handler()? {
         (Some(handler), _) => handler,

@@ -164,7 +164,7 @@ impl HourlyErrors {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
-        if state.is_none_or(|state| state.may_say(&self.line, kind, now)) {
+        if state.is_none_or(|state| state.may_print(&self.line, kind, now)) {
             log::error!("{why}");
         }
     }

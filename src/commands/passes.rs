@@ -139,7 +139,7 @@ impl PassLog {
 
     /// True if an error that may repeat in each pass is reported: under cron once an hour for all lines of a queue.
     pub fn may_report(&self, now: Instant) -> bool {
-        let may = || self.by_hand || self.state.may_say(&self.line.of_queue(), "failed", now);
+        let may = || self.by_hand || self.state.may_print(&self.line.of_queue(), "failed", now);
         *lock(&self.notes).may_report.get_or_insert_with(may)
     }
 
@@ -291,7 +291,7 @@ pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -
     let history = or_warn(assembly.state.history(&assembly.name)).flatten();
     let why = history.and_then(|history| hang(&history, now, &resolved.choice()));
     let Some(why) = why else { return Ok(Exit::Done) };
-    if !assembly.state.may_say(&assembly.name, "hung", now) {
+    if !assembly.state.may_print(&assembly.name, "hung", now) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");

@@ -398,7 +398,7 @@ impl Observer for PassObserver {
         // A pause that could not be read is reported, also under cron.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
-            && state.may_say(line, "unread", now)
+            && state.may_print(line, "unread", now)
         {
             log::error!("{sentence}");
         }

@@ -108,7 +108,7 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     let part = conditions.chain(queue.shard.map(|shard| shard.to_string()));
     let line = line_name(queue, queue.table_name(), part.collect::<Vec<_>>().join("\n"));
     let now = clock.now();
-    if !state.may_say(&line, "pruned", now) {
+    if !state.may_print(&line, "pruned", now) {
         return;
     }
     let end = clock.monotonic().checked_add(AFTER_PASS);
@@ -125,7 +125,7 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
             }
             Err(error) => Some(chain(&error)),
         };
-        if let Some(why) = why.filter(|_| state.may_say(&line, status.name(), now)) {
+        if let Some(why) = why.filter(|_| state.may_print(&line, status.name(), now)) {
             log::error!("{why}");
         }
     }

@@ -174,7 +174,7 @@ impl LineReport {
     fn sentences(&self, screen: &Screen) -> impl Iterator<Item = (String, bool)> {
         let history = &self.history;
         let has_failed = |last: &PassEntry| matches!(last.end, None | Some(PassEnd::Failed));
-        let last = history.last().map(|last| (self.last(last, screen), has_failed(last)));
+        let last = history.last_ended().map(|last| (self.last(last, screen), has_failed(last)));
         let hangs = history.hangs_for(screen.now).is_some();
         let running =
             history.running().map(|running| (running_text(history, running, screen), hangs));
@@ -218,7 +218,7 @@ impl LineReport {
             "table": history.line.table,
             "line": history.line.policy,
             "every_secs": self.interval(),
-            "last": history.last().map(|it| entry_json(it, history)),
+            "last": history.last_ended().map(|it| entry_json(it, history)),
             "running": history.running().map(|it| entry_json(it, history)),
             "last_outcome_at": history.running().map(|it| it.last_outcome),
             "hangs_for_secs": history.hangs_for(now),
@@ -410,7 +410,8 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     if let Some(running) = lines().find_map(|line| line.history.running()) {
         return format!("running since {}", screen.at(running.began));
     }
-    let last = lines().filter_map(|line| line.history.last()).max_by_key(|it| it.last_began());
+    let last =
+        lines().filter_map(|line| line.history.last_ended()).max_by_key(|it| it.last_began());
     let Some(last) = last else { return "none is known".into() };
     let counts = PassCounts { succeeded: 0, ..last.counts };
     let end = match (last.end, &passes.failing) {

@@ -215,7 +215,7 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
     fs::create_dir(shop.env.path("shared")).unwrap();
     shop.own("shared", 0, 0, 0o1777);
     shop.pass("--state-dir shared")
-        .fails(1, &["to the database; name a directory of its own with --state-dir"]);
+        .fails(1, &["to the database; name a private directory with --state-dir"]);
 }
 
 #[test]

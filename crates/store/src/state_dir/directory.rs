@@ -1,4 +1,4 @@
-//! An open state directory, whose owner and mode were checked. Its files are opened relative to its
+//! An open state directory with a checked owner and mode. Its files are opened relative to its
 //! descriptor, and must be regular files of a permitted owner.
 
 use std::ffi::OsString;
@@ -23,34 +23,34 @@ use crate::system_error::reason;
 
 const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
-/// No file that is read is longer; a longer one is none of ours.
+/// Maximum length of a file that is read.
 const MOST_READ: u64 = 64 * 1024;
-/// The mode of a file until it is handed over.
+/// Mode of a file until it gets its owner.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
-/// The locks of the crontab lines. Its modification time is the time of the last message about [`STATE`].
+/// The locks of the crontab lines. Its modification time is the time of the last report about [`STATE`].
 pub const LINES: &str = "lines";
 /// The SQLite database that passes share. Nothing else may open it (state_db.rs says why).
 pub const STATE: &str = "state.db";
 pub const STATE_JOURNAL: &str = "state.db-journal";
 const STATE_DAMAGED: &str = "state.db.damaged";
 
-/// The path of a state directory, and the database that it is for.
+/// The path of a state directory, and its database.
 #[derive(Debug, Clone, Default)]
 pub struct StateLocation {
     pub path: PathBuf,
-    /// Whether links on the path are followed: unless it is beside a database.
+    /// True if the user named the path, so that links on it are followed. False beside a database.
     pub is_named: bool,
-    /// The database, if it is a file: who may write that may take claims.
+    /// The database, if it is a file. Its writers may take claims.
     pub database: Option<(PathBuf, Metadata)>,
 }
 
-/// A state directory that is fit for use.
+/// An open state directory.
 #[derive(Debug)]
 pub struct Directory {
-    place: StateLocation,
+    location: StateLocation,
     descriptor: OwnedFd,
     found: Stat,
 }
@@ -58,58 +58,59 @@ pub struct Directory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Read,
-    /// To read and write it, if it is there.
+    /// Read and write a file that exists.
     Write,
-    /// The same; it is made where there is none.
-    Make,
+    /// Read and write a file, which is created if necessary.
+    Create,
 }
 
 impl Directory {
-    /// `None` if there is none. Fails if others could have put something there that does not belong.
-    pub fn open(place: &StateLocation) -> Result<Option<Self>> {
-        let opened = place
+    /// Opens the directory, if it exists. Fails if users who may not write the database can create files in it.
+    pub fn open(location: &StateLocation) -> Result<Option<Self>> {
+        let opened = location
             .parent()
             .and_then(|(parent, name)| Ok(openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?));
         match opened {
             Ok(descriptor) => {
                 let found = fstat(&descriptor)?;
-                place.check(&found)?;
-                Ok(Some(Self { place: place.clone(), descriptor, found }))
+                location.check(&found)?;
+                Ok(Some(Self { location: location.clone(), descriptor, found }))
             }
             Err(error) if error.kind() == NotFound => Ok(None),
-            Err(error) => Err(place.not_opened(&error)),
+            Err(error) => Err(location.not_opened(&error)),
         }
     }
 
-    /// The same; makes it with the owner and the mode of the database. Its owner may always write to it.
-    pub fn make(place: &StateLocation) -> Result<Self> {
-        if let Some(directory) = Self::open(place)? {
+    /// Opens the directory, or creates it with the owner and the mode of the database. The owner may always write to
+    /// it.
+    pub fn create(location: &StateLocation) -> Result<Self> {
+        if let Some(directory) = Self::open(location)? {
             let mode = Mode::from_raw_mode(directory.found.st_mode);
             if directory.is_mine() && !mode.contains(Mode::RWXU) {
-                // What then cannot be opened says why.
+                // If this fails, opening a file reports it.
                 let _ = fchmod(&directory.descriptor, mode | Mode::RWXU);
             }
             return Ok(directory);
         }
-        place.require_writable()?;
-        place.make().map_err(|error| place.not_opened(&error))?;
-        let gone = || io::Error::other("it is not there any more; try again");
-        Self::open(place)?.ok_or_else(|| place.not_opened(&gone()))
+        location.require_writable()?;
+        location.create().map_err(|error| location.not_opened(&error))?;
+        let gone = || io::Error::other("it was removed meanwhile; try again");
+        Self::open(location)?.ok_or_else(|| location.not_opened(&gone()))
     }
 
     fn is_mine(&self) -> bool {
         self.found.st_uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Opens a file; `None` if there is none, and none is to be made.
+    /// Opens a file. `None` if it does not exist and is not created.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
         let open = || openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty());
         let file = match open() {
-            Err(Errno::NOENT) if purpose == Purpose::Make => match self.create(name) {
+            Err(Errno::NOENT) if purpose == Purpose::Create => match self.create_file(name) {
                 // Another pass was faster.
                 Err(Errno::EXIST) => open(),
-                made => made,
+                created => created,
             },
             Err(Errno::NOENT) => return Ok(None),
             file => file,
@@ -119,14 +120,14 @@ impl Directory {
         Ok(Some(file.into()))
     }
 
-    /// Whether [`STATE`] exists. With `is_made`, creates it and its journal for writers of the database.
-    pub fn find_state(&self, is_made: bool) -> Result<bool> {
+    /// Returns whether [`STATE`] exists. With `create`, creates it and its journal for writers of the database.
+    pub fn prepare_state(&self, create: bool) -> Result<bool> {
         let mut exists = true;
         for name in [STATE, STATE_JOURNAL] {
-            match self.look(name)? {
-                Some(found) if is_made => self.restrict(name, &found)?,
+            match self.stat(name)? {
+                Some(found) if create => self.restrict(name, &found)?,
                 Some(_) => {}
-                None if is_made => match self.create(name) {
+                None if create => match self.create_file(name) {
                     Ok(_) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(self.not_opened(name, &errno.into())),
                 },
@@ -139,7 +140,7 @@ impl Directory {
         Ok(exists)
     }
 
-    /// Several databases may share the directory: the file takes the permissions that all of them have.
+    /// Removes permissions that the database does not grant. A shared file keeps those that all databases grant.
     fn restrict(&self, name: &str, found: &Stat) -> Result<()> {
         let (mode, most) = (found.st_mode & 0o777, self.mode_of(name));
         if mode & !most == 0 {
@@ -149,14 +150,14 @@ impl Directory {
             .map_err(|errno| self.not_opened(name, &errno.into()))
     }
 
-    pub fn set_state_aside(&self) -> Result<()> {
+    pub fn rename_damaged_state(&self) -> Result<()> {
         renameat(&self.descriptor, STATE, &self.descriptor, STATE_DAMAGED)
             .map_err(|errno| self.not_opened(STATE_DAMAGED, &errno.into()))?;
         self.remove(STATE_JOURNAL)
     }
 
-    /// Calls `act` unless another process does so at the same time.
-    pub fn alone<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    /// Calls `act` under a lock of the directory. `None` if another process has it.
+    pub fn exclusively<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
         if flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(None);
         }
@@ -165,8 +166,8 @@ impl Directory {
         done.map(Some)
     }
 
-    /// A file that exists. Fails if backlog did not create it.
-    fn look(&self, name: &str) -> Result<Option<Stat>> {
+    /// The metadata of a file, if it exists. Fails if backlog did not create it.
+    fn stat(&self, name: &str) -> Result<Option<Stat>> {
         match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => self.check_file(name, &found).map(|()| Some(found)),
             Err(Errno::NOENT) => Ok(None),
@@ -174,26 +175,26 @@ impl Directory {
         }
     }
 
-    /// The beginning of a file; `None` if there is none.
+    /// The first [`MOST_READ`] bytes of a file, if it exists.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(file) = self.file(name, Purpose::Read)? else { return Ok(None) };
         let length = file.metadata().map_or(0, |found| found.len().min(MOST_READ));
-        // One byte more, so that the end is found by the second read.
+        // One byte more, so that the second read finds the end.
         let mut text = Vec::with_capacity(usize::try_from(length).map_or(0, |length| length + 1));
         let read = file.take(MOST_READ).read_to_end(&mut text);
         read.map_err(|error| self.not_opened(name, &error))?;
         Ok(Some(text))
     }
 
-    /// Fails if a pass could not use its files, or make more.
+    /// Fails if a pass could not use the files `own`, or create files.
     pub fn check_writable(&self, own: &[String]) -> Result<()> {
         let writable = Access::WRITE_OK | Access::EXEC_OK;
         match accessat(&self.descriptor, ".", writable, AtFlags::EACCESS) {
             Err(Errno::ACCESS) if self.is_mine() => {}
-            found => found.map_err(|errno| self.place.not_opened(&errno.into()))?,
+            found => found.map_err(|errno| self.location.not_opened(&errno.into()))?,
         }
         own.iter().try_for_each(|name| self.file(name, Purpose::Write).map(drop))?;
-        if !self.find_state(false)? {
+        if !self.prepare_state(false)? {
             return Ok(());
         }
         self.require_access(STATE, Access::WRITE_OK)
@@ -201,7 +202,7 @@ impl Directory {
 
     fn require_access(&self, name: &str, access: Access) -> Result<()> {
         let allowed = accessat(&self.descriptor, name, access, AtFlags::EACCESS);
-        let path = self.place.path.join(name);
+        let path = self.location.path.join(name);
         allowed.with_context(|| match statat(&self.descriptor, name, AtFlags::empty()) {
             Ok(Stat { st_uid, st_mode, .. }) => {
                 let (path, mode) = (path.display(), st_mode & 0o777);
@@ -214,22 +215,22 @@ impl Directory {
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::LOOP) => self.refused(name, "it is a symbolic link"),
-            // A directory, or a socket.
+            // A directory or a socket.
             Some(Errno::ISDIR | Errno::NXIO) => self.refused(name, "it is no regular file"),
-            _ => not_opened(&self.place.path.join(name), error),
+            _ => not_opened(&self.location.path.join(name), error),
         }
     }
 
     /// The error for a file that backlog did not create.
     fn refused(&self, name: &str, why: &str) -> anyhow::Error {
-        let path = self.place.path.join(name);
+        let path = self.location.path.join(name);
         anyhow!("could not use {}: {why}; backlog did not create it: remove it", path.display())
     }
 
-    fn create(&self, name: &str) -> rustix::io::Result<OwnedFd> {
+    fn create_file(&self, name: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.descriptor, name, flags, PRIVATE)?;
-        self.place.hand_over(&file, self.mode_of(name))?;
+        self.location.hand_over(&file, self.mode_of(name))?;
         if name.ends_with(LINES) {
             let never = Timespec { tv_sec: 0, tv_nsec: 0 };
             futimens(&file, &Timestamps { last_access: never, last_modification: never })?;
@@ -237,9 +238,9 @@ impl Directory {
         Ok(file)
     }
 
-    /// The mode of a new file is the database's. Only its writers may lock passes out or read tokens.
+    /// The mode of a new file: the mode of the database, but only its writers may block passes or read tokens.
     fn mode_of(&self, name: &str) -> u32 {
-        let mode = self.place.mode() & 0o666;
+        let mode = self.location.mode() & 0o666;
         let writers = mode & 0o222;
         let is_of_passes =
             [PASSES, LINES, CLAIMS, STATE, STATE_JOURNAL].iter().any(|kind| name.ends_with(kind));
@@ -249,14 +250,14 @@ impl Directory {
 
     /// Refuses a file of another user, and a hard link. Root trusts other owners with --trust-owner only.
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
-        let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
+        let is_trusting = is_root() && self.found.st_uid.max(self.location.owner()) != 0;
         let why = if kind(found) == FileType::Symlink {
             "it is a symbolic link".into()
         } else if kind(found) != FileType::RegularFile {
             "it is no regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
-        } else if !(self.place.may_own(found) || is_trusting) {
+        } else if !(self.location.may_own(found) || is_trusting) {
             format!("it belongs to user {}", found.st_uid)
         } else {
             return Ok(());
@@ -265,7 +266,7 @@ impl Directory {
     }
 
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
-        let hand_over = |file: &OwnedFd| self.place.hand_over(file, self.mode_of(name));
+        let hand_over = |file: &OwnedFd| self.location.hand_over(file, self.mode_of(name));
         let new = format!("{name}.new");
         let mode = PRIVATE.bits();
         secure_file::put(&self.descriptor, new.as_ref(), name.as_ref(), mode, hand_over, content)
@@ -281,7 +282,7 @@ impl Directory {
 }
 
 impl StateLocation {
-    /// Whether members of a group may write the database, and whether everybody may.
+    /// Returns whether members of a group may write the database, and whether everybody may.
     fn is_shared(&self, gid: u32) -> (bool, bool) {
         self.database.as_ref().map_or((false, false), |(_, database)| {
             let everybody = database.mode() & OTHERS_WRITE != 0;
@@ -290,24 +291,24 @@ impl StateLocation {
         })
     }
 
-    /// The user whose database it is for.
+    /// The owner of the database; with a server this user.
     fn owner(&self) -> u32 {
         let me = rustix::process::geteuid().as_raw();
         self.database.as_ref().map_or(me, |(_, database)| database.uid())
     }
 
-    /// Whether its owner may write the database anyway: root, this user, the database's owner, or its group.
+    /// True for an owner who may write the database: root, this user, the database's owner, or its group.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
         is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
     }
 
-    /// Fails if the owner is wrong, or if others than the writers of the database can create files here.
+    /// Fails if the owner is wrong, or if users who may not write the database can create files here.
     fn check(&self, found: &Stat) -> Result<()> {
-        let shown = self.path.display();
+        let path = self.path.display();
         ensure!(
             is_root() || self.may_own(found),
-            "could not use {shown}: it is a directory of user {}, and must be root's or user {}'s; \
+            "could not use {path}: it is a directory of user {}, and must be root's or user {}'s; \
              remove it, or name another with --state-dir",
             found.st_uid,
             self.owner()
@@ -320,51 +321,51 @@ impl StateLocation {
             mode if mode & GROUP_WRITE != 0 && !group => ("its group", "g-w"),
             _ => return Ok(()),
         };
-        // A sticky directory is shared: do not advise chmod.
+        // A sticky directory is shared, so chmod would be wrong.
         let hint = if found.st_mode & STICKY != 0 {
-            "name a directory of its own with --state-dir".into()
+            "name a private directory with --state-dir".into()
         } else {
-            format!("chmod {mode} {shown}, or name another directory with --state-dir")
+            format!("chmod {mode} {path}, or name another directory with --state-dir")
         };
-        bail!("could not use {shown}: {who} can write to it, but not to the database; {hint}");
+        bail!("could not use {path}: {who} can write to it, but not to the database; {hint}");
     }
 
     /// Fails if this user cannot write the database: no pass would run, and a new directory would be useless.
     pub fn require_writable(&self) -> Result<()> {
         let Some((path, found)) = &self.database else { return Ok(()) };
-        let (shown, mode) = (path.display(), found.mode() & 0o777);
+        let (database, mode) = (path.display(), found.mode() & 0o777);
         ensure!(
             mode & 0o222 != 0,
-            "could not use {shown}: it is read-only, with mode {mode:o}; chmod u+w {shown}"
+            "could not use {database}: it is read-only, with mode {mode:o}; chmod u+w {database}"
         );
         ensure!(
             accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok(),
-            "could not write to {shown}: attempt to write a readonly database; the file and its \
+            "could not write to {database}: attempt to write a readonly database; the file and its \
              directory must be writable for this user"
         );
         Ok(())
     }
 
-    /// The mode of the database; with a server 0700.
+    /// The mode of the database; 0700 with a server.
     fn mode(&self) -> u32 {
         self.database.as_ref().map_or(0o700, |(_, database)| database.mode())
     }
 
     fn not_opened(&self, error: &io::Error) -> anyhow::Error {
-        let shown = self.path.display();
+        let path = self.path.display();
         if !self.is_named && self.path.is_symlink() {
             return anyhow!(
-                "could not use {shown}: it is a symbolic link; remove it, or name a directory with \
+                "could not use {path}: it is a symbolic link; remove it, or name a directory with \
                  --state-dir"
             );
         }
         if self.database.is_none() {
-            return anyhow!("could not open {shown}: {}", reason(error));
+            return anyhow!("could not open {path}: {}", reason(error));
         }
         not_opened(&self.path, error)
     }
 
-    /// The parent directory, and the name in it. Links are followed only in a path that the user gave.
+    /// The parent directory, and the name in it. Links are followed only in a path that the user named.
     fn parent(&self) -> io::Result<(OwnedFd, OsString)> {
         if self.is_named {
             let followed = Followed::for_work(&self.path)?;
@@ -375,41 +376,41 @@ impl StateLocation {
         Ok((openat(CWD, above, OPEN_PATH, Mode::empty())?, name))
     }
 
-    /// Makes the directory. Readers of the database may enter it.
-    fn make(&self) -> io::Result<()> {
+    /// Creates the directory. Readers of the database may enter it.
+    fn create(&self) -> io::Result<()> {
         let above = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
         let (parent, name) = self.parent()?;
         match mkdirat(&parent, &name, Mode::RWXU) {
             // Another pass was faster.
             Err(Errno::EXIST) => return Ok(()),
-            made => made?,
+            created => created?,
         }
-        let made = openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?;
+        let created = openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?;
         let mode = self.mode();
-        Ok(self.hand_over(&made, 0o700 | mode | (mode & 0o444) >> 2)?)
+        Ok(self.hand_over(&created, 0o700 | mode | (mode & 0o444) >> 2)?)
     }
 
-    /// Gives what was just made a mode and the database's owner and group.
-    fn hand_over(&self, made: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
+    /// Gives a new file or directory a mode and the database's owner and group.
+    fn hand_over(&self, created: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
         let database = self.database.as_ref().map(|(_, database)| database);
-        let found = fstat(made)?;
+        let found = fstat(created)?;
         let (uid, gid) =
             database.map_or((found.st_uid, found.st_gid), |found| (found.uid(), found.gid()));
-        give(made, uid, gid, mode)
+        give(created, uid, gid, mode)
     }
 }
 
-/// The error, with the owner of the place if permission is the cause.
+/// The error, with the owner of the path if permission is the cause.
 pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
-    // An error of our own says what to do.
+    // An error of our own has a hint already.
     let is_denied = error.kind() == PermissionDenied && error.raw_os_error().is_some();
     let mut above = path.ancestors().filter(|_| is_denied);
-    let found = above.find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
-    let hint = found.map_or_else(String::new, |(place, found)| {
-        let place = if place == path { "it".into() } else { place.display().to_string() };
+    let found = above.find_map(|above| Some((above, std::fs::metadata(above).ok()?)));
+    let hint = found.map_or_else(String::new, |(existing, found)| {
+        let existing = if existing == path { "it".into() } else { existing.display().to_string() };
         format!(
-            "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or \
+            "; {existing} belongs to user {} with mode {:o}, this is user {}: run as that user, or \
              give every line of this table the same --state-dir, because passes with different ones \
              do not see each other's claims",
             found.uid(),

@@ -1,4 +1,4 @@
-//! Queues in which no new record succeeds: first attempts that failed since the last such success.
+//! Queues in which no new record succeeds: the first attempts that failed since the last success of a new record.
 
 use anyhow::Result;
 use backlog_schedule::{DAY, HOUR, Instant, cut_line};
@@ -9,58 +9,56 @@ use super::StateDir;
 use super::lines::LineName;
 use super::state_db::{COMMAND_WAIT, PASS_WAIT};
 
-/// The table is created when an outcome is first written, so that a `state.db` of an older version gets it too.
+/// Created with the first outcome, so that a `state.db` of an older version gets it too.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS failing (
     queue INTEGER PRIMARY KEY, tried INTEGER, since INTEGER, oldest INTEGER, latest INTEGER, error TEXT,
     reported INTEGER
 )";
 
-/// Fewer failures, or failures within less time, may be chance.
+/// Fewer failures, or failures in less time, may be chance.
 const LEAST_TRIED: u64 = 10;
 const LEAST_TIME: i64 = HOUR;
 
-/// The first attempts that failed since a new record succeeded.
+/// First attempts that failed since a new record succeeded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Failing {
     pub tried: u64,
     pub since: Instant,
-    /// The insertion date of the oldest of these records. The success of an older record does not count.
+    /// Insertion date of the oldest of these records. The success of an older record does not count.
     #[serde(skip)]
     oldest: Instant,
     #[serde(skip)]
     latest: Instant,
     pub error: String,
-    /// When cron's mail had it.
+    /// The last report by cron's mail.
     #[serde(skip)]
     reported: Option<Instant>,
 }
 
 impl Failing {
-    /// Whether it is reported.
     pub fn is_serious(&self, now: Instant) -> bool {
         self.tried >= LEAST_TRIED && now.0.saturating_sub(self.since.0) >= LEAST_TIME
     }
 
-    /// Whether cron's mail has it now: once, and again after a day in which another new record failed.
+    /// True if cron's mail reports it now: once, and again after a day in which another new record failed.
     pub fn is_due(&self, now: Instant) -> bool {
-        let is_news =
+        let is_over =
             |at: Instant| self.latest > at && !(0..DAY).contains(&now.0.saturating_sub(at.0));
-        self.is_serious(now) && self.reported.is_none_or(is_news)
+        self.is_serious(now) && self.reported.is_none_or(is_over)
     }
 
     /// `no new record has succeeded since 02:10 (212 attempts): connection refused`
-    pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
-        let Self { tried, since, error, .. } = self;
-        format!("no new record has succeeded since {} ({tried} attempts): {error}", shown(*since))
+    pub fn sentence(&self, format_instant: impl Fn(Instant) -> String) -> String {
+        let (Self { tried, error, .. }, since) = (self, format_instant(self.since));
+        format!("no new record has succeeded since {since} ({tried} attempts): {error}")
     }
 }
 
-/// The outcomes of a pass that are not written yet.
+/// Outcomes of a pass that are not written yet.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// The insertion date of the newest record that succeeded.
+    /// Insertion date of the newest record that succeeded.
     succeeded: Option<Instant>,
-    /// After the last success of a new record.
     failing: Option<Failing>,
 }
 
@@ -125,7 +123,7 @@ impl StateDir {
         Ok(read?.flatten())
     }
 
-    /// Cron's mail has the failures of the line's queue.
+    /// Notes that cron's mail reports the failures of the line's queue.
     pub fn note_failing_reported(&self, line: &LineName, now: Instant) {
         let queue = self.line_id(&line.of_queue());
         let noted = self.change_state(PASS_WAIT, &|connection| {

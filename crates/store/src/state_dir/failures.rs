@@ -1,4 +1,4 @@
-//! StoredFailures that a table does not hold: when causes were seen, and errors without a column for them.
+//! Failures that a table does not hold: the dates of causes, and errors without a column for them.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use backlog_schedule::{COMPARED, Causes, DAY, Id, Instant, Record, Status, exact
 use rusqlite::{Connection, params};
 
 use super::StateDir;
-use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
+use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, in_transaction};
 
-/// Number of errors of records that are kept: those of the last failures.
+/// Number of errors that are kept: those of the last failures.
 const KEPT: u32 = 10_000;
 const CAUSES_KEPT: u32 = 1_000;
 /// Number of errors that are written in one transaction.
@@ -21,23 +21,23 @@ const GONE_AFTER: i64 = DAY;
 struct LastError {
     at: Instant,
     error: String,
-    /// Why the column for errors does not take it, if there is one.
+    /// The reason why the column for errors, if there is one, refuses it.
     unstored: Option<String>,
 }
 
-/// What is known of the failures of a table.
+/// The failures of a table in state.db.
 #[derive(Debug, Default)]
 pub struct StoredFailures {
-    /// When the causes were first and last seen, by their ids.
+    /// The first and the last instant at which causes were seen, by their ids.
     pub causes: HashMap<String, (Instant, Instant)>,
     errors: HashMap<Id, LastError>,
 }
 
 impl StoredFailures {
-    /// Fills in what the row of a failed record does not hold. Returns why the table did not take the error.
+    /// Fills in the error that the row of a failed record does not hold. Returns the reason why the table refused it.
     pub fn fill_in(&self, record: &mut Record) -> Option<&str> {
         let known = self.errors.get(&record.id).filter(|_| record.status != Status::Success)?;
-        // The id may have been another record's before.
+        // An earlier record may have had the id.
         if record.inserted_at.is_some_and(|inserted_at| known.at < inserted_at) {
             return None;
         }
@@ -57,7 +57,7 @@ pub struct NewFailures {
     pub causes: Causes,
     /// The last errors of records, in order. `None` after a success.
     errors: Vec<(Id, Option<LastError>)>,
-    /// Whether the table has no column for errors.
+    /// True if the table has no column for errors.
     keeps_errors: bool,
 }
 
@@ -66,9 +66,9 @@ impl NewFailures {
         Self { keeps_errors, ..Self::default() }
     }
 
-    /// `unstored` says why the table does not take the error, if so.
+    /// `unstored` is the reason why the table refused the error, if it did.
     pub fn failed(&mut self, id: &Id, error: &str, unstored: Option<&str>, at: Instant) {
-        // Cut to the compared length, so that it has the same cause when it is read again.
+        // Cut to the compared length, so that the error has the same cause when it is read again.
         let error: String = last_error::escape_snooze(error).chars().take(COMPARED).collect();
         self.causes.add_error(id, Some(&error), Some(at));
         if self.keeps_errors || unstored.is_some() {
@@ -83,7 +83,6 @@ impl NewFailures {
         }
     }
 
-    /// Whether it is time to write them.
     pub fn is_full(&self) -> bool {
         self.errors.len() >= KEPT as usize
     }
@@ -107,9 +106,9 @@ impl NewFailures {
         let mut keep = connection.prepare("REPLACE INTO errors VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         let mut remove = connection
             .prepare("DELETE FROM errors WHERE scope = ?1 AND table_name = ?2 AND id = ?3")?;
-        for (id, news) in errors {
+        for (id, last_error) in errors {
             let id = exact_id::to_json(id).to_string();
-            match news {
+            match last_error {
                 Some(LastError { at, error, unstored }) => {
                     keep.execute(params![scope, table, id, at.0, error, unstored])?
                 }
@@ -142,7 +141,7 @@ impl StateDir {
                 let seen = (Instant(row.get("since")?), Instant(row.get("until")?));
                 Ok((row.get("cause")?, seen))
             });
-            // What somebody else has written is passed over.
+            // Rows of other programs are skipped.
             failures.causes = causes?.flatten().collect();
             let sql = "SELECT * FROM errors WHERE scope = ?1 AND table_name = ?2";
             let mut errors = connection.prepare(sql)?;
@@ -158,17 +157,17 @@ impl StateDir {
     }
 
     /// Adds the failures of a pass, and removes the errors of records that succeeded.
-    pub fn add_failures(&self, table: &str, news: &mut NewFailures, now: Instant) {
-        let errors = std::mem::take(&mut news.errors);
-        if news.causes.is_empty() && errors.is_empty() {
+    pub fn add_failures(&self, table: &str, new: &mut NewFailures, now: Instant) {
+        let errors = std::mem::take(&mut new.errors);
+        if new.causes.is_empty() && errors.is_empty() {
             return;
         }
-        // One part after the other, so that other passes need not wait for all.
+        // In parts, so that other passes do not wait for all.
         let mut parts: Vec<_> = errors.chunks(AT_ONCE).collect();
         parts.resize(parts.len().max(1), &[]);
         for part in parts {
             let added = self.change_state(PASS_WAIT, &|connection| {
-                together(connection, || news.add_to(connection, &self.scope, table, part))
+                in_transaction(connection, || new.add_to(connection, &self.scope, table, part))
             });
             self.or_report(added, now);
         }
@@ -180,25 +179,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_failures_the_last_are_kept() {
+    fn the_last_failures_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::own(dir.path().join("state"), "x");
-        let mut news = NewFailures::new(true);
+        let mut new = NewFailures::new(true);
         let most = 3 * i64::from(KEPT);
         for id in 0..most {
-            news.failed(&Id::Integer(id), "no", None, Instant(7));
+            new.failed(&Id::Integer(id), "no", None, Instant(7));
         }
-        news.succeeded(&Id::Integer(most - 1));
-        state.add_failures("t", &mut news, Instant(7));
+        new.succeeded(&Id::Integer(most - 1));
+        state.add_failures("t", &mut new, Instant(7));
         let kept = state.failures("t").unwrap();
-        let error = |id| kept.errors.get(&Id::Integer(id)).map(|it| (it.at, &*it.error));
+        let error = |id| kept.errors.get(&Id::Integer(id)).map(|last| (last.at, &*last.error));
         assert_eq!(error(most - 2), Some((Instant(7), "no")));
         assert_eq!(error(most - i64::from(KEPT)), Some((Instant(7), "no")));
         assert_eq!((error(most - 1), error(most - i64::from(KEPT) - 1)), (None, None));
-        // One that succeeds later, in a pass without a failure.
-        let mut news = NewFailures::new(true);
-        news.succeeded(&Id::Integer(most - 2));
-        state.add_failures("t", &mut news, Instant(7));
+        // A success in a later pass without a failure.
+        let mut new = NewFailures::new(true);
+        new.succeeded(&Id::Integer(most - 2));
+        state.add_failures("t", &mut new, Instant(7));
         assert_eq!(state.failures("t").unwrap().errors.len(), KEPT as usize - 2);
     }
 }

@@ -1,4 +1,4 @@
-//! The history of a line, read by its next pass and by reports.
+//! The history of a crontab line, read by its next pass and by reports.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::StateDir;
 use super::directory::{LINES, Purpose};
 use super::lines::LineName;
 use super::passes::{PASS_COLUMNS, PassCounts, PassEntry, pass_entry};
-use super::state_db::{COMMAND_WAIT, Json, together};
+use super::state_db::{COMMAND_WAIT, Json, in_transaction};
 use crate::claims;
 
-/// How many passes with something to do a line has in a day, at most: cron counts in minutes.
+/// Maximum number of passes of a line in a day, because cron counts in minutes.
 pub const PASSES_OF_A_DAY: usize = 1_440;
 /// Number of entries that determine the usual interval of a line: with a pass a minute, more than an hour.
 pub const INTERVAL_ENTRIES: usize = 100;
@@ -21,13 +21,13 @@ pub const INTERVAL_ENTRIES: usize = 100;
 #[derive(Debug, Clone, Default)]
 pub struct LineHistory {
     pub line: LineName,
-    /// All attempts of the line, also of passes that are not kept any more.
+    /// All attempts of the line, including those of removed entries.
     pub totals: PassCounts,
     /// The last entries, the latest at the end.
     pub entries: Vec<PassEntry>,
-    /// Whether a pass of the line runs now. If so, a last entry without an end is its entry.
+    /// True if a pass of the line runs now. A last entry without an end is its entry.
     pub is_running: bool,
-    /// The records that have slow handlers in the running pass.
+    /// The records with slow handlers in the running pass.
     pub slow: HashMap<Id, SlowHandler>,
 }
 
@@ -41,30 +41,29 @@ pub struct SlowHandler {
 }
 
 impl LineHistory {
-    /// The entry of the pass that runs, unless nothing was due to it so far.
+    /// The entry of the running pass, unless nothing was due so far.
     pub fn running(&self) -> Option<&PassEntry> {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
-    /// The records that have slow handlers, each after the start of its handler, the oldest first.
+    /// The start of each slow handler and its record, the oldest first.
     pub fn slow_handlers(&self) -> Vec<(Instant, &Id)> {
-        let mut slow: Vec<_> = self.slow.iter().map(|(id, it)| (it.since, id)).collect();
+        let mut slow: Vec<_> = self.slow.iter().map(|(id, handler)| (handler.since, id)).collect();
         slow.sort_by_key(|(since, id)| (*since, id.text()));
         slow
     }
 
-    /// All entries except the one of the running pass.
-    fn over(&self) -> &[PassEntry] {
+    /// All entries except the entry of the running pass.
+    fn ended(&self) -> &[PassEntry] {
         &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
     }
 
-    /// The last entry that is not of the running pass.
-    pub fn last(&self) -> Option<&PassEntry> {
-        self.over().last()
+    pub fn last_ended(&self) -> Option<&PassEntry> {
+        self.ended().last()
     }
 
     pub fn killed_in_a_row(&self) -> usize {
-        self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
+        self.ended().iter().rev().take_while(|entry| entry.ended.is_none()).count()
     }
 
     /// Seconds without an outcome, if the running pass hangs.
@@ -82,7 +81,7 @@ impl StateDir {
         for history in &mut histories {
             self.find_running(history, passes)?;
         }
-        histories.sort_by_key(|it| it.entries.last().map(PassEntry::last_began));
+        histories.sort_by_key(|history| history.entries.last().map(PassEntry::last_began));
         Ok(histories)
     }
 
@@ -111,7 +110,7 @@ impl StateDir {
                 };
                 Ok((line.get::<_, i64>("id")?, name, line.get::<_, Json<_>>("totals")?.0))
             })?;
-            // No lock is held from one line to the next: passes wait for it.
+            // The lock is released after each query, because passes wait for it.
             let found = found.collect::<Result<Vec<_>, _>>()?;
             let most = i64::try_from(passes.max(INTERVAL_ENTRIES)).unwrap_or(i64::MAX);
             let mut histories = Vec::new();
@@ -134,11 +133,11 @@ impl StateDir {
         Ok(read?.unwrap_or_default())
     }
 
-    /// Sets whether a pass runs. One that ends meanwhile seems killed, so its entry is read once more.
+    /// Sets `is_running`. A pass that ends meanwhile would seem to be killed, so its entry is read once more.
     fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
         let (lock, lines) = (self.lock_of(&history.line.to_string()), self.own_name(LINES));
         for _ in 0..2 {
-            let directory = self.opened()?;
+            let directory = self.open()?;
             let locks = directory.map(|directory| directory.file(&lines, Purpose::Read));
             let locks = locks.transpose()?.flatten();
             history.is_running =
@@ -160,7 +159,7 @@ impl StateDir {
     pub fn forget(&self, line: &LineName) -> Result<()> {
         let id = self.line_id(line);
         let removed = self.change_state(COMMAND_WAIT, &|connection| {
-            together(connection, || {
+            in_transaction(connection, || {
                 connection.execute("DELETE FROM passes WHERE line = ?1", [id])?;
                 connection.execute("DELETE FROM said WHERE line = ?1", [id])?;
                 connection.execute("UPDATE lines SET totals = NULL WHERE id = ?1", [id])?;
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_cut_and_its_totals_live_on() {
+    fn a_history_is_cut_and_its_totals_remain() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
         for number in 1..=3_000 {
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_that_did_nothing_share_an_entry_only_with_their_like() {
+    fn passes_that_did_nothing_share_an_entry() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
         let pass = |number, has_begun: bool, failed, how| {
@@ -242,13 +241,14 @@ mod tests {
         pass(2, false, 0, PassEnd::Paused);
         pass(3, false, 0, PassEnd::Idle);
         pass(4, false, 0, PassEnd::Paused);
-        // The pause came when their entries stood there.
+        // A pause of passes that had begun.
         pass(5, true, 0, PassEnd::Paused);
         pass(6, true, 7, PassEnd::Paused);
         pass(7, false, 0, PassEnd::Paused);
         let histories = state.histories(9).unwrap();
         let entries = &histories[0].entries;
-        let found: Vec<_> = entries.iter().map(|it| (it.began.0, it.passes, it.end)).collect();
+        let columns = |entry: &PassEntry| (entry.began.0, entry.passes, entry.end);
+        let found: Vec<_> = entries.iter().map(columns).collect();
         let paused = Some(PassEnd::Paused);
         assert_eq!(
             found,
@@ -288,7 +288,7 @@ mod tests {
         let found = state.history(&line).unwrap().unwrap();
         assert_eq!((&found.line, &found.entries), (&line, &vec![record.entry.clone()]));
         assert_eq!(found.totals.archived, u64::MAX);
-        // Damaged members count as nothing.
+        // Damaged values are read as defaults.
         let damage = |connection: &Connection| {
             connection.execute("UPDATE passes SET more = 'x', counts = '[]', \"end\" = NULL", [])
         };
@@ -313,11 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_pass_writes_some_of_its_places_and_one_after_a_killed_pass_all() {
+    fn a_fast_pass_saves_some_cursors_and_one_after_a_killed_pass_all() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
-        let written = |places: std::ops::RangeInclusive<i64>, record: &mut PassRecord| {
-            let slots = places.map(|tick| Slot { tick, phase: 0 });
+        let written = |ticks: std::ops::RangeInclusive<i64>, record: &mut PassRecord| {
+            let slots = ticks.map(|tick| Slot { tick, phase: 0 });
             let cursors = slots
                 .map(|slot| Cursor { reached: Some(Position::Slot(slot)), ..Cursor::default() });
             let mut count = 0;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_run_for_long_is_known_as_long_as_its_pass_runs() {
+    fn slow_handlers_are_listed_while_their_pass_runs() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
         let running = || state.history(&name()).unwrap().unwrap().slow;
@@ -356,7 +356,8 @@ mod tests {
         let ids = [Id::Integer(-7), Id::Bytes([0, 255].into()), Id::Text("7".into())];
         let noted: Vec<_> = ids.into_iter().map(|id| (id, Instant(3))).collect();
         record.note_slow(&noted);
-        let found: HashMap<_, _> = running().into_iter().map(|(id, it)| (id, it.since)).collect();
+        let found = running().into_iter().map(|(id, handler)| (id, handler.since));
+        let found: HashMap<_, _> = found.collect();
         assert_eq!(found, noted.iter().cloned().collect());
         record.note_slow(&noted[1..]);
         assert_eq!(running().len(), 2);
@@ -365,8 +366,10 @@ mod tests {
         assert!(running().is_empty());
         let rows = || {
             let count = "SELECT count(*) FROM running";
-            let count = |it: &Connection| it.query_row(count, [], |row| row.get::<_, i64>(0));
-            state.read_state(PASS_WAIT, &count).unwrap().unwrap()
+            let query = |connection: &Connection| {
+                connection.query_row(count, [], |row| row.get::<_, i64>(0))
+            };
+            state.read_state(PASS_WAIT, &query).unwrap().unwrap()
         };
         assert_eq!(rows(), 2);
         (2..=100).for_each(|now| end(&mut began(&state, now), now, PassEnd::Complete));

@@ -1,4 +1,4 @@
-//! A crontab line: what its next pass continues from, and which messages were printed.
+//! A crontab line: the state from which its next pass continues, and the times of its messages.
 
 use anyhow::Result;
 use backlog_schedule::{Cursor, HOUR, Instant, Slot, fnv1a64};
@@ -8,17 +8,17 @@ use super::StateDir;
 use super::state_db::{PASS_WAIT, is_busy};
 use crate::system_error::chain;
 
-/// A crontab line, as its passes name it.
+/// The name of a crontab line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineName {
     pub queue: String,
     pub table: String,
-    /// The policy as it is typed, with the condition and the shard that narrow the records.
+    /// The options of the policy as typed, with the condition and the shard of the line.
     pub policy: String,
 }
 
 impl LineName {
-    /// The name under which all lines of the queue share an entry.
+    /// The name for state that all lines of the queue share.
     pub fn of_queue(&self) -> Self {
         Self { policy: String::new(), ..self.clone() }
     }
@@ -30,26 +30,26 @@ impl std::fmt::Display for LineName {
     }
 }
 
-/// What a pass continues from.
+/// The state from which a pass continues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LineState {
     pub began_at: Option<Instant>,
-    /// The slot after which it began, if it went by slots.
+    /// The slot after which the last pass began, if it went by slots.
     pub began_behind: Option<Slot>,
     pub cursor: Cursor,
-    /// The column that its records were ordered by, if it was not the insertion date.
+    /// The column that ordered the records, if it was not the insertion date.
     pub order: Option<String>,
-    /// Slots that earlier passes reached and that are in the future of the last one's clock.
+    /// Slots that earlier passes reached, but that were in the future by the clock of the last pass.
     pub later: Vec<Slot>,
-    /// Number of records that its passes archived and cron's mail does not have yet.
+    /// Number of archived records that cron's mail has not reported yet.
     pub unreported: u64,
-    /// When a pass last checked that some row has a mapped status.
+    /// The last check that some row has a mapped status.
     pub unmapped_sought_at: Option<Instant>,
 }
 
 impl StateDir {
-    /// Logs the error of a pass that could not use state.db: as an error once an hour, because cron mails that.
+    /// Logs the error of a pass that could not use state.db. Once an hour it is an error, which cron mails.
     pub(super) fn or_report<T>(&self, done: Result<Option<T>>, now: Instant) -> Option<T> {
         let report = |error: &anyhow::Error| match chain(error) {
             why if is_busy(error) => log::warn!("{why}; this entry is left out"),
@@ -59,8 +59,8 @@ impl StateDir {
         done.inspect_err(report).ok().flatten()
     }
 
-    /// Whether the message `what` about a line may be printed: once an hour, or always if state.db cannot be used.
-    pub fn may_say(&self, line: &LineName, what: &str, now: Instant) -> bool {
+    /// Returns whether the message `what` about a line is printed: once an hour, always if state.db cannot be used.
+    pub fn may_print(&self, line: &LineName, what: &str, now: Instant) -> bool {
         let id = self.line_id(line);
         let noted = self.change_state(PASS_WAIT, &|connection| {
             let mut note = connection.prepare_cached(
@@ -72,7 +72,7 @@ impl StateDir {
         self.or_report(noted, now).unwrap_or(true)
     }
 
-    /// The key of a line in state.db: the offset of its lock.
+    /// The id of a line in state.db: the offset of its lock.
     pub(super) fn line_id(&self, line: &LineName) -> i64 {
         self.lock_of(&line.to_string()).cast_signed()
     }

@@ -1,9 +1,9 @@
 //! The state directory: `FILE.backlog`, or `~/.local/state/backlog` with a server. No record needs it.
 //!
-//! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per
-//! record. `passes` has the tokens of running passes, `TABLE.paused` a pause, and `state.db`
-//! (state_db.rs) what passes remember: cursors (lines.rs), the last 1,500 passes of each line
-//! (passes.rs, history.rs), the causes of failures (failures.rs, failing.rs), and requests of `stop`.
+//! `lines` and `TABLE.claims` are empty files, in which the kernel locks a byte per crontab line and per
+//! record. `passes` holds the tokens of running passes, `TABLE.paused` a pause. `state.db` (state_db.rs)
+//! holds cursors (lines.rs), the last 1,500 passes of each line (passes.rs, history.rs), the causes of
+//! failures (failures.rs, failing.rs), and requests of `stop`.
 
 mod directory;
 mod failing;
@@ -43,30 +43,30 @@ pub use pause::{Pause, PauseScope};
 
 #[derive(Clone, Default)]
 pub struct StateDir {
-    place: StateLocation,
+    location: StateLocation,
     /// A prefix that separates the databases of a shared directory.
     scope: String,
-    /// Whether a pass goes on without it.
+    /// True if a pass continues without it.
     is_optional: bool,
-    /// The opened directory, used from then on. `None`: passes run without one.
+    /// The directory, once it is opened. `None` inside if passes run without one.
     opened: Arc<OnceLock<Option<Directory>>>,
     state: Arc<Mutex<Option<Arc<StateDb>>>>,
-    /// Whether this process has reported that state.db cannot be used.
+    /// True if this process has reported that state.db cannot be used.
     has_reported: Arc<AtomicBool>,
 }
 
 impl StateDir {
-    /// A directory of the user's choice, which several databases may share.
+    /// A directory that the user chose. Several databases may share it.
     pub fn shared(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
         let scope = format!("{}-{} ", database.1.dev(), database.1.ino());
-        let place = StateLocation { path, is_named: true, database: Some(database) };
-        Self { place, scope, ..Self::default() }
+        let location = StateLocation { path, is_named: true, database: Some(database) };
+        Self { location, scope, ..Self::default() }
     }
 
-    /// For databases that are no files; `identity` tells one of them from others.
+    /// A directory for databases of a server, which `identity` distinguishes.
     pub fn own(path: PathBuf, identity: &str) -> Self {
-        let place = StateLocation { path, is_named: true, database: None };
-        Self { place, scope: format!("{identity} "), ..Self::default() }
+        let location = StateLocation { path, is_named: true, database: None };
+        Self { location, scope: format!("{identity} "), ..Self::default() }
     }
 
     pub fn none(identity: &str) -> Self {
@@ -74,20 +74,19 @@ impl StateDir {
         Self { opened: Arc::new(None.into()), is_optional: true, ..state }
     }
 
-    /// The directory beside a database, which is its own.
+    /// The directory of one database, beside it.
     pub fn beside(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
-        let place = StateLocation { path, is_named: false, database: Some(database) };
-        Self { place, ..Self::default() }
+        let location = StateLocation { path, is_named: false, database: Some(database) };
+        Self { location, ..Self::default() }
     }
 
-    /// The same directory, without which passes go on if it cannot be used.
     pub fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
-    /// Makes the directory; false if there is none. A server's claims are safe without it.
+    /// Creates the directory. Returns false if passes continue without one, which is safe if a server holds the claims.
     pub fn prepare(&self) -> Result<bool> {
-        let Err(error) = self.made() else { return Ok(true) };
+        let Err(error) = self.create() else { return Ok(true) };
         if !self.is_optional {
             return Err(error);
         }
@@ -96,7 +95,6 @@ impl StateDir {
         Ok(false)
     }
 
-    /// What is lost without a directory.
     fn missing(why: &anyhow::Error) -> String {
         format!(
             "no state directory: {}; without one the history of passes, the causes of failures, the \
@@ -105,26 +103,25 @@ impl StateDir {
         )
     }
 
-    /// Whether passes go on without a directory.
+    /// True if passes run without a directory.
     pub fn is_none(&self) -> bool {
         matches!(self.opened.get(), Some(None))
     }
 
-    /// Whether a server holds the claims.
+    /// True if a server holds the claims.
     pub fn is_of_a_server(&self) -> bool {
-        self.place.database.is_none()
+        self.location.database.is_none()
     }
 
-    /// Whether links on its path are followed: unless it is beside a database.
     pub fn is_named(&self) -> bool {
-        self.place.is_named
+        self.location.is_named
     }
 
     pub fn path(&self) -> &Path {
-        &self.place.path
+        &self.location.path
     }
 
-    /// Fails if passes over `table` could not use or make their files. Returns what is lost without them.
+    /// Fails if passes over `table` could not use or create their files. Returns a warning if they run without them.
     pub fn check_writable(&self, table: &str) -> Result<Option<String>> {
         match self.check_files(table) {
             Err(error) if self.is_optional => Ok(Some(Self::missing(&error))),
@@ -135,22 +132,22 @@ impl StateDir {
     fn check_files(&self, table: &str) -> Result<()> {
         let path = self.path();
         ensure!(!self.is_none(), NO_HOME);
-        if let Some(directory) = self.opened()? {
+        if let Some(directory) = self.open()? {
             let [lines, passes] = [LINES, PASSES].map(|kind| self.own_name(kind));
             return directory.check_writable(&[lines, passes, self.claims_name(table)]);
         }
-        self.place.require_writable()?;
-        let above = path.ancestors().skip(1).find(|place| place.exists()).unwrap_or(Path::new("."));
+        self.location.require_writable()?;
+        let above = path.ancestors().skip(1).find(|path| path.exists()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
             .map_err(|errno| not_opened(path, &errno.into()))
     }
 
-    /// The file of the claims on the records of `table`, and its place.
+    /// Opens the file with the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<(File, ClaimsFile)> {
         let name = self.claims_name(table);
         let (file, path) = (self.file(&name)?, self.path().join(name));
-        let held = file.metadata().context("could not look at the claims")?;
-        Ok((file, ClaimsFile { path, held }))
+        let opened = file.metadata().context("could not read the metadata of the claims")?;
+        Ok((file, ClaimsFile { path, opened }))
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
@@ -160,7 +157,7 @@ impl StateDir {
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
-    /// Ends the handlers that killed passes have left, or fails. Then notes a pass with this token, if it can.
+    /// Ends the handlers that killed passes have left, or fails. Then notes the pass with this token, if possible.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         if self.is_none() {
             return Ok(None);
@@ -177,15 +174,16 @@ impl StateDir {
         Ok(noted.ok())
     }
 
-    /// Whether to report that state.db cannot be used: once an hour. The time of `lines` records it, also on a full disk.
+    /// Returns true once an hour: then an unusable state.db is reported. The modification time of `lines` records the
+    /// last report, also on a full disk.
     fn may_report_state(&self, now: Instant) -> bool {
         let at = |secs: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let noted = || -> Result<bool> {
             let lines = self.file(&self.own_name(LINES))?;
-            let (now, said) = (at(u64::try_from(now.0)?), lines.metadata()?.modified()?);
+            let (now, last) = (at(u64::try_from(now.0)?), lines.metadata()?.modified()?);
             let hour = Duration::from_secs(HOUR.unsigned_abs());
-            let may = now.duration_since(said).map_or(true, |since| since >= hour);
-            // Only its owner can set another time than the present.
+            let may = now.duration_since(last).map_or(true, |since| since >= hour);
+            // Only the owner can set another time than the present.
             let present = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             let present = Timestamps { last_access: present, last_modification: present };
             if may && lines.set_modified(now).is_err() {
@@ -196,12 +194,12 @@ impl StateDir {
         !self.has_reported.swap(true, Ordering::Relaxed) && noted().unwrap_or(true)
     }
 
-    /// The name of a file of which each database has one.
+    /// The name of a file that exists once per database.
     fn own_name(&self, kind: &str) -> String {
         if self.scope.is_empty() { kind.into() } else { format!("{}.{kind}", self.file_name("")) }
     }
 
-    /// A file name that a person recognises and that no two names share.
+    /// A readable file name, which a hash makes unique.
     fn file_name(&self, name: &str) -> String {
         let legible = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
         let readable: String = name.chars().take(40).map(legible).collect();
@@ -213,42 +211,44 @@ impl StateDir {
         format!("{}{CLAIMS}", self.file_name(table))
     }
 
-    fn opened(&self) -> Result<Option<&Directory>> {
+    /// The directory, if it exists.
+    fn open(&self) -> Result<Option<&Directory>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened.as_ref());
         }
-        match Directory::open(&self.place) {
+        match Directory::open(&self.location) {
             Ok(None) => Ok(None),
             Err(_) if self.is_optional => Ok(None),
             found => found.map(|found| self.opened.get_or_init(|| found).as_ref()),
         }
     }
 
-    fn made(&self) -> Result<&Directory> {
+    /// The directory, which is created if necessary.
+    fn create(&self) -> Result<&Directory> {
         if self.opened.get().is_none() {
-            let made = Directory::make(&self.place)?;
-            self.opened.get_or_init(|| Some(made));
+            let created = Directory::create(&self.location)?;
+            self.opened.get_or_init(|| Some(created));
         }
         self.opened.get().and_then(Option::as_ref).context(NO_HOME)
     }
 
     fn file(&self, name: &str) -> Result<File> {
-        let file = self.made()?.file(name, Purpose::Make)?;
-        file.ok_or_else(|| anyhow!("could not make {}", self.path().join(name).display()))
+        let file = self.create()?.file(name, Purpose::Create)?;
+        file.ok_or_else(|| anyhow!("could not create {}", self.path().join(name).display()))
     }
 }
 
-/// The place where passes look for the claims of a table, and the file that this pass found there.
+/// The path of the claims of a table, and the file that this pass opened there.
 pub struct ClaimsFile {
     pub path: PathBuf,
-    held: Metadata,
+    opened: Metadata,
 }
 
 impl ClaimsFile {
-    /// Fails if that file is not there any more.
+    /// Fails if the path has another file by now, or none.
     pub fn require_in_place(&self) -> Result<()> {
         ensure!(
-            std::fs::symlink_metadata(&self.path).is_ok_and(|now| is_same(&now, &self.held)),
+            std::fs::symlink_metadata(&self.path).is_ok_and(|now| is_same(&now, &self.opened)),
             "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
              any more, and may try its records at the same time",
             self.path.display()
@@ -257,7 +257,6 @@ impl ClaimsFile {
     }
 }
 
-/// Why there is no usual place.
 const NO_HOME: &str = "neither XDG_STATE_HOME nor HOME says where";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A token for each running pass, in a locked slot of a file. One without a lock is of a killed pass.
+//! The token of each running pass, in a locked slot of a file. A slot without a lock belongs to a killed pass.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::claims;
 use crate::watchdog::{Mark, boot_id, own_beginning};
 
-/// The bytes of a note, with a line break at the end, so that people can read the file.
+/// Length of a note, with a line break at the end, so that people can read the file.
 const LENGTH: usize = 128;
 const SLOTS: usize = 256;
 
@@ -21,7 +21,7 @@ struct Note {
     uid: u32,
 }
 
-/// The note of this pass, which goes when the pass has ended well.
+/// The note of this pass. Dropping it clears the slot, unless the pass panics.
 #[derive(Debug)]
 pub struct PassNote {
     file: File,
@@ -29,27 +29,27 @@ pub struct PassNote {
 }
 
 impl Note {
-    /// The note of this process, as it is written.
+    /// The note of this process, as bytes.
     fn own(token: &str) -> Result<Vec<u8>> {
         let uid = rustix::process::geteuid().as_raw();
         Ok(padded(&format!("{token} {} {} {uid}", boot_id()?, own_beginning()?)))
     }
 
-    /// `None` for an empty slot, or one that is damaged.
-    fn of(slot: &[u8]) -> Option<Self> {
+    /// `None` for an empty or damaged slot.
+    fn parse(slot: &[u8]) -> Option<Self> {
         let words: Vec<_> = std::str::from_utf8(slot).ok()?.split_whitespace().collect();
         let [token, boot, since, uid, ..] = words[..] else { return None };
         let (since, uid) = (since.parse().ok()?, uid.parse().ok()?);
         Some(Self { token: token.into(), boot: boot.into(), since, uid })
     }
 
-    /// Kills what the pass has left. Returns false if it was another user's.
+    /// Kills the handlers that the pass has left. Returns false for the pass of another user.
     fn end(&self) -> Result<bool> {
         let me = rustix::process::geteuid().as_raw();
         if self.uid != me && me != 0 {
             return Ok(false);
         }
-        // Nothing lives on from one time of the machine's life to the next.
+        // No process survives a reboot.
         if self.boot == boot_id()? {
             log::warn!(
                 "a pass was killed together with its watchdog: ending the handlers it has left"
@@ -61,16 +61,16 @@ impl Note {
 }
 
 impl PassNote {
-    /// Notes a pass in the first slot that is free.
+    /// Notes a pass in the first free slot.
     pub fn write(file: File, token: &str) -> Result<Self> {
         let note = Note::own(token)?;
         let noted = notes(&file)?;
-        // Behind the end of the file all slots are free.
+        // All slots after the end of the file are free.
         for slot in (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none)) {
             if !claims::lock_at(&file, offset(slot))? {
                 continue;
             }
-            // Another pass may have been here since it was read.
+            // Another pass may have used the slot since it was read.
             if read(&file, slot)?.is_none() {
                 file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
                 return Ok(Self { file, slot });
@@ -95,10 +95,11 @@ pub fn end_orphans(file: &File) -> Result<()> {
         if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
-        // Another pass may have done it since it was read.
+        // Another pass may have ended them since the slot was read.
         let ended = read(file, slot)?.map_or(Ok(false), |note| note.end());
         if matches!(ended, Ok(true)) {
-            file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
+            file.write_all_at(&padded(""), offset(slot))
+                .context("could not clear the note of a killed pass")?;
         }
         claims::unlock_at(file, offset(slot));
         ended?;
@@ -106,13 +107,13 @@ pub fn end_orphans(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// The content of the slots, up to the end of the file.
+/// The notes in the slots, up to the end of the file.
 fn notes(mut file: &File) -> Result<Vec<Option<Note>>> {
     let mut bytes = Vec::new();
     file.rewind()
         .and_then(|()| file.take((LENGTH * SLOTS) as u64).read_to_end(&mut bytes))
         .context("could not read the notes of running passes")?;
-    Ok(bytes.chunks(LENGTH).map(Note::of).collect())
+    Ok(bytes.chunks(LENGTH).map(Note::parse).collect())
 }
 
 fn read(file: &File, slot: usize) -> Result<Option<Note>> {
@@ -136,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_note_goes_with_its_pass_and_stays_without() {
+    fn a_note_is_cleared_by_its_pass_or_after_a_kill() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("passes");
         let first = PassNote::write(file(&path), "one").unwrap();
         let second = PassNote::write(file(&path), "two").unwrap();
         assert_eq!((first.slot, second.slot), (0, 1));
-        // Passes that run are left alone.
+        // The handlers of running passes go on.
         end_orphans(&file(&path)).unwrap();
         let noted = |slot| read(&file(&path), slot).unwrap().map(|note| note.token);
         assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
         drop(first);
         assert_eq!(noted(0), None);
-        // As if it were killed.
+        // A killed pass.
         let dead = Note::own("dead").unwrap();
         second.file.write_all_at(&dead, offset(0)).unwrap();
         end_orphans(&file(&path)).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_the_notes() {
+    fn the_number_of_notes_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("passes");
         let passes: Vec<_> =
@@ -168,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_no_note() {
+    fn a_damaged_slot_has_no_note() {
         for damaged in ["", "x", "a b c d", "a b -1 0", "\u{fffd}"] {
-            assert_eq!(Note::of(damaged.as_bytes()), None, "{damaged}");
+            assert_eq!(Note::parse(damaged.as_bytes()), None, "{damaged}");
         }
-        assert_eq!(Note::of(b"\xff\xff 1 2 3"), None);
+        assert_eq!(Note::parse(b"\xff\xff 1 2 3"), None);
         let note = Note::own(&"f".repeat(32)).unwrap();
         assert_eq!(note.len(), LENGTH);
-        assert_eq!(Note::of(&note).unwrap().uid, rustix::process::geteuid().as_raw());
+        assert_eq!(Note::parse(&note).unwrap().uid, rustix::process::geteuid().as_raw());
     }
 }

@@ -1,5 +1,5 @@
-//! The history of a line: a pass writes an entry when it begins to handle records, and when it ends. Passes
-//! in a row that find nothing due share one. Only the pass that holds the lock of the line writes.
+//! The entries of passes: a pass writes its entry when it begins to handle records, and when it ends. Passes
+//! in a row that find nothing due share an entry. Only the pass that holds the lock of the line writes.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::StateDir;
 use super::failing::Outcomes;
 use super::lines::{LineName, LineState};
-use super::state_db::{END_WAIT, Json, PASS_WAIT, together};
+use super::state_db::{END_WAIT, Json, PASS_WAIT, in_transaction};
 
 /// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
 const REMOVED_EVERY: i64 = 100;
-/// The first cursors of each second are written at once, this many; then each fiftieth.
+/// Number of cursors that are saved at once in each second; then each fiftieth is saved.
 const CURSORS: u32 = 50;
 
 /// Attempts of one pass, or of all passes, by outcome.
@@ -28,7 +28,7 @@ pub struct PassCounts {
     pub snoozed: u64,
     pub archived: u64,
     pub interrupted: u64,
-    /// Not tried, not written, or claimed by another pass.
+    /// Neither tried nor written, or claimed by another pass.
     pub left: u64,
 }
 
@@ -49,18 +49,18 @@ impl PassCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PassEnd {
-    /// Everything due was tried, or as much as the limits allow.
+    /// All due records were tried, or as many as the limits allow.
     Complete,
     /// Nothing was due.
     Idle,
     MaxRuntime,
     Signal(i32),
     Failed,
-    /// Its queue was paused, before it began anything or while it ran.
+    /// The queue was paused before the pass or while it ran.
     Paused,
 }
 
-/// The entry of a pass. What has no column of its own is in the column `more`.
+/// The entry of a pass. Fields without a column are in the column `more`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PassEntry {
@@ -80,24 +80,24 @@ pub struct PassEntry {
     #[serde(skip)]
     pub errors: Vec<String>,
     pub took_ms: u64,
-    /// When the last attempt ended, or the pass began.
+    /// The end of the last attempt, or the begin of the pass.
     pub last_outcome: Instant,
-    /// Whether everything was tried that was due.
+    /// True if all due records were tried.
     pub is_complete: bool,
-    /// Why it failed, if it did.
+    /// The reason why the pass failed, if it did.
     pub error: Option<String>,
-    /// The options of its schedule, as a command line has them.
+    /// The options of the schedule as typed.
     pub schedule: String,
     pub pid: u32,
     pub uid: u32,
     pub host: String,
-    /// The interval of the passes by the policy, in seconds.
+    /// Interval of the passes by the policy, in seconds.
     pub every: Option<i64>,
-    /// Whether somebody at a terminal has started it.
+    /// True if it was started at a terminal.
     pub by_hand: bool,
-    /// Whether its line is the one that backlog.toml describes, with nothing typed.
+    /// True if all its options are from backlog.toml.
     pub of_file: bool,
-    /// Seconds without an outcome after which the pass hangs. `None` without a timeout.
+    /// Number of seconds without an outcome after which the pass hangs. `None` without a timeout.
     pub hangs_after: Option<i64>,
     /// Number of passes that share the entry.
     pub passes: u64,
@@ -132,7 +132,7 @@ fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<StoredLine> {
 }
 
 impl PassEntry {
-    /// The entry of a pass that begins, of which nothing else is known.
+    /// The entry of a pass that begins.
     pub fn new(run: String, began: Instant) -> Self {
         Self {
             run,
@@ -145,12 +145,12 @@ impl PassEntry {
         }
     }
 
-    /// When the latest of its passes began: its end, if several share the entry.
+    /// The begin of the latest pass: the end of the entry, if several passes share it.
     pub fn last_began(&self) -> Instant {
         if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
     }
 
-    /// Whether it found nothing due, or a pause before it began anything.
+    /// True if nothing was due, or the queue was paused before an attempt began.
     pub fn did_nothing(&self) -> bool {
         let is_paused = self.end == Some(PassEnd::Paused);
         self.end == Some(PassEnd::Idle) || is_paused && self.counts == PassCounts::default()
@@ -177,7 +177,7 @@ impl PassEntry {
     }
 }
 
-/// What a pass reads of the passes before it.
+/// A crontab line in state.db.
 #[derive(Debug, Clone, Default)]
 pub struct StoredLine {
     pub state: LineState,
@@ -186,31 +186,31 @@ pub struct StoredLine {
     pub(super) last: Option<(i64, PassEntry)>,
 }
 
-/// The entry of a pass that holds the lock of its line. A write that fails is left out, and made up for by the next.
+/// The entry of a pass that holds the lock of its line. If a write fails, the next write makes up for it.
 #[derive(Default)]
 pub struct PassRecord {
     state: StateDir,
     name: LineName,
-    /// `None` until it could be read.
+    /// The line before this pass. `None` until it could be read.
     before: Option<StoredLine>,
     pub entry: PassEntry,
-    /// What the next pass continues from.
+    /// The state from which the next pass continues.
     pub next: LineState,
     pub outcomes: Outcomes,
-    /// The number of cursors in this second.
+    /// Number of cursors in this second.
     cursors: u32,
-    /// Whether a write failed in this second: no other is tried, so that no record waits for it.
+    /// True if a write failed in this second. No other is tried, so that records do not wait for it.
     is_refused: bool,
-    /// Whether something was not written yet.
+    /// True if something is not written yet.
     is_dirty: bool,
     has_begun: bool,
     has_outcome: bool,
-    /// Whether it shares the entry of the pass before.
+    /// True if it shares the entry of the pass before.
     is_shared: bool,
 }
 
 impl PassRecord {
-    /// Writes nothing yet. `next` is what the next pass continues from if this one gets no further.
+    /// Writes nothing yet. The next pass continues from `next` if this one gets no further.
     pub fn new(
         state: StateDir,
         name: LineName,
@@ -221,21 +221,21 @@ impl PassRecord {
         Self { state, name, before, entry, next, ..Self::default() }
     }
 
-    /// The pass begins to handle records. Returns whether that is written.
+    /// Writes that the pass begins to handle records. Returns false if that failed.
     pub fn begin(&mut self) -> bool {
         self.has_begun = true;
         self.write(PASS_WAIT, |_, _| Ok(()));
         !self.is_refused
     }
 
-    /// All attempts of the line, including those of this pass. `None` if those before are unknown.
+    /// All attempts of the line, including this pass. `None` if the line could not be read.
     pub fn totals(&self) -> Option<PassCounts> {
         Some(self.before.as_ref()?.totals.plus(&self.entry.counts))
     }
 
-    /// Saves the cursor. Before the pass has begun, that waits for its entry. A fast pass saves only some cursors: if
-    /// it is killed, up to [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because one of
-    /// these records may be what kills passes.
+    /// Saves the cursor, once the pass has begun. A fast pass saves only some cursors: if it is killed, up to
+    /// [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because a record may have killed
+    /// it.
     pub fn save_cursor(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
         (self.cursors, self.is_dirty) = (self.cursors + 1, true);
@@ -254,7 +254,7 @@ impl PassRecord {
         self.is_refused = self.state.or_report(saved, self.entry.last_outcome).is_none();
     }
 
-    /// The counts have changed. The first outcome is written at once.
+    /// Notes changed counts. The first outcome is written at once.
     pub fn note_progress(&mut self, now: Instant) {
         (self.entry.last_outcome, self.is_dirty) = (now, true);
         if !std::mem::replace(&mut self.has_outcome, true) {
@@ -262,7 +262,7 @@ impl PassRecord {
         }
     }
 
-    /// Writes what was not written yet. Called once a second: a kill loses at most the counts of this time.
+    /// Writes the changes of the last second, so that a kill loses no older counts.
     pub fn flush(&mut self) {
         (self.cursors, self.is_refused) = (0, false);
         if self.has_begun && self.is_dirty {
@@ -270,11 +270,11 @@ impl PassRecord {
         }
     }
 
-    /// Writes which records have slow handlers, and when these were started. Returns whether that is written.
+    /// Writes the records with slow handlers, and when these were started. Returns false if that failed.
     pub fn note_slow(&self, records: &[(Id, Instant)]) -> bool {
         let PassEntry { run, pid, .. } = &self.entry;
         let written = self.state.change_state(PASS_WAIT, &|connection| {
-            together(connection, || {
+            in_transaction(connection, || {
                 connection.execute("DELETE FROM running WHERE run = ?1", [run])?;
                 let mut write =
                     connection.prepare_cached("INSERT INTO running VALUES (?1, ?2, ?3, ?4)")?;
@@ -287,13 +287,13 @@ impl PassRecord {
         self.state.or_report(written, self.entry.last_outcome).is_some()
     }
 
-    /// The records whose handlers somebody wants to be stopped.
+    /// Takes the requests of `backlog stop` to this pass.
     pub fn take_stop_requests(&self) -> Vec<Id> {
         let taken = self.state.take_stop_requests(&self.entry.run);
         self.state.or_report(taken.map(Some), self.entry.last_outcome).unwrap_or_default()
     }
 
-    /// The pass has ended, as its entry says.
+    /// Writes the entry of the pass that has ended.
     pub fn end(&mut self) {
         let entry = &mut self.entry;
         if let Some(StoredLine { last: Some((_, before)), .. }) = &self.before
@@ -316,7 +316,7 @@ impl PassRecord {
             if number % REMOVED_EVERY == 0 {
                 let older = "DELETE FROM passes WHERE line = ?1 AND number <= ?2";
                 connection.execute(older, (id, number - KEPT))?;
-                // Those of killed passes.
+                // Slow handlers of killed passes.
                 let gone = "DELETE FROM running WHERE run NOT IN (SELECT run FROM passes)";
                 connection.execute(gone, [])?;
             }
@@ -334,7 +334,7 @@ impl PassRecord {
         let (id, scope) = (self.state.line_id(&self.name), &self.state.scope);
         let queue_id = self.state.line_id(&self.name.of_queue());
         let written = self.state.change_state(wait, &|connection| {
-            together(connection, || {
+            in_transaction(connection, || {
                 let before = match &self.before {
                     Some(before) => before.clone(),
                     None => read_line(connection, id)?,
@@ -362,13 +362,13 @@ impl PassRecord {
 }
 
 impl StateDir {
-    /// What a pass reads of the passes before it. `None` if state.db cannot be used.
+    /// The line before a pass. `None` if state.db cannot be used.
     pub fn line(&self, name: &LineName, now: Instant) -> Option<StoredLine> {
         let id = self.line_id(name);
         self.or_report(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
     }
 
-    /// The same for a report. Creates nothing.
+    /// The line for a report. Creates nothing.
     pub fn line_to_read(&self, name: &LineName) -> Result<StoredLine> {
         let id = self.line_id(name);
         let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;

@@ -1,4 +1,4 @@
-//! The pauses of queues and tables, each a file, which `backlog resume` removes before its end.
+//! The pauses of queues and tables. Each is a file, which `backlog resume` removes.
 
 use std::fmt;
 
@@ -15,19 +15,17 @@ use crate::system_error::chain;
 pub enum PauseScope {
     /// All lines of a queue, by its name.
     Queue(String),
-    /// All lines of a table, whatever their queues are called.
+    /// All lines of a table, of any queue.
     Table(String),
 }
 
 impl PauseScope {
-    /// The scopes that a line of this queue and this table is in.
-    fn of(queue: &str, table: &str) -> [Self; 2] {
+    fn covering(queue: &str, table: &str) -> [Self; 2] {
         [Self::Queue(queue.into()), Self::Table(table.into())]
     }
 
-    /// Whether a line of this queue and this table is in it.
     pub fn covers(&self, queue: &str, table: &str) -> bool {
-        Self::of(queue, table).contains(self)
+        Self::covering(queue, table).contains(self)
     }
 }
 
@@ -41,31 +39,31 @@ impl fmt::Display for PauseScope {
     }
 }
 
-/// A pause, whose fields are the members of its file and of `status --json`.
+/// A pause. Its fields are the members of its file and of `status --json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// `None` if its file cannot be read, which `reason` says then.
+    /// `None` if the file cannot be read. Then `reason` is the error.
     pub since: Option<Instant>,
-    /// `None` if it goes on until somebody ends it.
+    /// `None` for a pause without end.
     pub until: Option<Instant>,
     pub reason: Option<String>,
-    /// The name of the user who began it.
+    /// Name of the user who began it.
     pub by: Option<String>,
 }
 
 impl Pause {
     /// The pause and the command that ends it. `choice` are the options that choose the queue.
-    pub fn sentence(&self, shown: impl Fn(Instant) -> String, choice: &str) -> String {
-        format!("{}; `backlog resume{choice}` ends it", self.text(shown))
+    pub fn sentence(&self, format_instant: impl Fn(Instant) -> String, choice: &str) -> String {
+        format!("{}; `backlog resume{choice}` ends it", self.text(format_instant))
     }
 
     /// `paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by joe: REASON`
-    pub fn text(&self, shown: impl Fn(Instant) -> String) -> String {
+    pub fn text(&self, format_instant: impl Fn(Instant) -> String) -> String {
         let Self { since, until, reason, by } = self;
         let mut sentence = String::from("paused");
         let instants = [("since", since), ("until", until)];
         for (word, at) in instants.into_iter().filter_map(|(word, at)| Some((word, (*at)?))) {
-            sentence += &format!(" {word} {}", shown(at));
+            sentence += &format!(" {word} {}", format_instant(at));
         }
         sentence.extend(by.iter().map(|by| format!(" by {by}")));
         sentence.extend(reason.iter().map(|reason| format!(": {reason}")));
@@ -74,11 +72,11 @@ impl Pause {
 }
 
 impl StateDir {
-    /// The pause that a line of this queue and this table obeys now: the one that ends last.
+    /// The pause of a line of this queue and this table. Of several, the one that ends last.
     pub fn pause(&self, queue: &str, table: &str, now: Instant) -> Option<Pause> {
-        let holding = PauseScope::of(queue, table);
-        let holding = holding.iter().filter_map(|scope| self.pause_of(scope, now));
-        holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
+        let scopes = PauseScope::covering(queue, table);
+        let pauses = scopes.iter().filter_map(|scope| self.pause_of(scope, now));
+        pauses.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
     }
 
     /// The pause of a queue or a table, unless it has ended.
@@ -87,8 +85,8 @@ impl StateDir {
     }
 
     fn read_pause(&self, scope: &PauseScope) -> Option<Pause> {
-        // Who may not enter the directory is told so by whatever else he looks for there.
-        let directory = self.opened().ok().flatten()?;
+        // An error of the directory is reported elsewhere.
+        let directory = self.open().ok().flatten()?;
         let name = self.pause_name(scope);
         let read = directory.read(&name).transpose()?;
         let damaged =
@@ -97,21 +95,21 @@ impl StateDir {
             let pause = serde_json::from_slice::<Pause>(&text).ok();
             pause.filter(|pause| pause.since.is_some()).ok_or_else(damaged)
         });
-        // Somebody has wanted a pause: until it is known which, it goes on.
+        // Somebody began a pause, so an unreadable file is one without end.
         Some(pause.unwrap_or_else(|why| Pause { reason: Some(why), ..Pause::default() }))
     }
 
-    /// Pauses a queue or a table, in place of the pause that it may have.
+    /// Pauses a queue or a table, and replaces an earlier pause.
     pub fn begin_pause(&self, scope: &PauseScope, pause: &Pause) -> Result<()> {
         let text = serde_json::to_vec(pause)?;
-        self.made()?.rewrite(&self.pause_name(scope), &text)
+        self.create()?.rewrite(&self.pause_name(scope), &text)
     }
 
-    /// Ends the pause of a queue or a table; says whether there was one that held.
+    /// Ends the pause of a queue or a table. Returns whether one was in force.
     pub fn end_pause(&self, scope: &PauseScope, now: Instant) -> Result<bool> {
-        let held = self.pause_of(scope, now).is_some();
+        let was_paused = self.pause_of(scope, now).is_some();
         let remove = |directory: &Directory| directory.remove(&self.pause_name(scope));
-        self.opened()?.map_or(Ok(()), remove).map(|()| held)
+        self.open()?.map_or(Ok(()), remove).map(|()| was_paused)
     }
 
     fn pause_name(&self, scope: &PauseScope) -> String {
@@ -134,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_obeys_the_pauses_of_its_queue_and_of_its_table_until_the_last_of_them_ends() {
+    fn a_line_is_paused_until_the_pauses_of_its_queue_and_its_table_have_ended() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::own(dir.path().join("state"), "x");
         let ends = |queue, table, secs| {
             state
                 .pause(queue, table, Instant(SINCE.0 + secs))
-                .map(|it| it.until.unwrap().0 - SINCE.0)
+                .map(|pause| pause.until.unwrap().0 - SINCE.0)
         };
         assert_eq!(ends("mails", "t", 0), None, "there is no directory");
         state.begin_pause(&queue("mails"), &until(60)).unwrap();
@@ -168,16 +166,16 @@ mod tests {
         for damaged in ["", "{", "{}", "[]", r#"{"since":"soon"}"#, r#"{"since":null}"#] {
             std::fs::write(&path, damaged).unwrap();
             let pause = state.pause("q", "t", Instant(i64::MAX)).unwrap();
-            let said = pause.text(|at| at.to_string());
+            let text = pause.text(|at| at.to_string());
             assert!(
-                said.starts_with(&format!("paused: could not read {}: ", path.display())),
-                "{said}"
+                text.starts_with(&format!("paused: could not read {}: ", path.display())),
+                "{text}"
             );
         }
     }
 
     #[test]
-    fn a_pause_is_said_on_one_line() {
+    fn a_pause_is_described_on_one_line() {
         let pause = Pause {
             until: Some(Instant(SINCE.0 + 3_600)),
             reason: Some("first\nsecond".into()),

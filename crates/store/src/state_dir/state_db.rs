@@ -1,8 +1,8 @@
-//! `state.db`, the SQLite database of a state directory, with what passes remember. No record needs it, so nothing is
-//! synced to the disk, and a pass that cannot use it continues without it.
+//! `state.db`, the SQLite database of a state directory. No record needs it, so nothing is synced to the disk, and a
+//! pass that cannot use it continues without it.
 //!
 //! The journal is truncated after each transaction instead of removed, so the directory does not
-//! change. WAL mode would leave two more files after a kill, and cannot be shared over a network.
+//! change. WAL mode would leave two more files after a kill, and does not work over a network.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,18 @@ use super::StateDir;
 use super::directory::STATE;
 use crate::mutex::lock;
 
-/// How long a pass waits for another one that writes. Then it leaves out the entry.
+/// Time for which a pass waits for another writer. Then it skips the entry.
 pub const PASS_WAIT: Duration = Duration::from_millis(50);
-/// How long it waits at its end: no record waits then, and without the end it would seem to be killed.
+/// The same at the end of a pass: no record waits then, and without the last entry the pass would seem to be killed.
 pub const END_WAIT: Duration = Duration::from_secs(1);
 pub const COMMAND_WAIT: Duration = Duration::from_millis(250);
 
-/// "bac" and the version of the tables, in the header of the file. Other databases are left alone.
+/// "bac" and the version of the tables, in the header of the file. Other databases are not changed.
 const APPLICATION: i64 = 0x6261_6301;
 
 /// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope`
-/// separates databases. `running` has slow handlers. JSON may gain members without a new version.
+/// separates databases. `running` lists slow handlers, `said` the times of messages. JSON may gain members without a
+/// new version.
 const SCHEMA: &str = r#"
 CREATE TABLE IF NOT EXISTS lines (
     id INTEGER PRIMARY KEY, scope TEXT, queue TEXT, table_name TEXT, policy TEXT,
@@ -58,7 +59,7 @@ CREATE TABLE IF NOT EXISTS said (
 ) WITHOUT ROWID;
 "#;
 
-/// One connection for each file: closing any descriptor of a file drops all locks of the process.
+/// One connection per file, because closing any descriptor of a file drops all locks of the process.
 static OPEN: Mutex<Vec<Arc<StateDb>>> = Mutex::new(Vec::new());
 
 pub struct StateDb {
@@ -67,30 +68,31 @@ pub struct StateDb {
 }
 
 impl StateDb {
-    /// `None` if the file has no tables, and `is_made` is false.
-    fn open(path: PathBuf, is_made: bool, wait: Duration) -> Result<Option<Arc<Self>>> {
+    /// `None` if the file has no tables, and `create` is false.
+    fn open(path: PathBuf, create: bool, wait: Duration) -> Result<Option<Arc<Self>>> {
         let mut open = lock(&OPEN);
         if let Some(found) = open.iter().find(|found| found.path == path) {
             return Ok(Some(found.clone()));
         }
-        let opened = connect(&path, is_made, wait);
-        let opened = opened.map_err(|error| StateError::new(&path, &error, "open"))?;
-        let opened = opened.map(|it| Arc::new(Self { path, connection: Mutex::new(it) }));
-        open.extend(opened.clone());
-        Ok(opened)
+        let connection = connect(&path, create, wait);
+        let connection = connection.map_err(|error| StateError::new(&path, &error, "open"))?;
+        let Some(connection) = connection.map(Mutex::new) else { return Ok(None) };
+        let opened = Arc::new(Self { path, connection });
+        open.push(opened.clone());
+        Ok(Some(opened))
     }
 }
 
 type Act<'a, T> = &'a dyn Fn(&Connection) -> rusqlite::Result<T>;
 
 impl StateDir {
-    /// Reads from the database, if there is one.
+    /// Reads from the database, if it exists.
     pub(super) fn read_state<T>(&self, wait: Duration, act: Act<'_, T>) -> Result<Option<T>> {
         let Some(state) = self.state_db(false, wait)? else { return Ok(None) };
         self.run(&state, wait, act, "read").map(Some)
     }
 
-    /// Changes the database, which is made if there is none or it is damaged. `None` without a directory.
+    /// Changes the database, which is created or, if damaged, replaced. `None` without a directory.
     pub(super) fn change_state<T>(&self, wait: Duration, act: Act<'_, T>) -> Result<Option<T>> {
         if self.is_none() {
             return Ok(None);
@@ -109,28 +111,26 @@ impl StateDir {
         })
     }
 
-    /// Renames the database if it is still damaged when nobody else replaces it, and tries again.
+    /// Tries again under a lock. If the database is still damaged, renames it, and changes a new one.
     fn replace_damaged<T>(&self, change: &dyn Fn() -> Result<Option<T>>) -> Result<Option<T>> {
-        let directory = self.made()?;
-        let changed = directory.alone(|| {
+        let directory = self.create()?;
+        let path = self.path().join(STATE);
+        let path = path.display();
+        let changed = directory.exclusively(|| {
             self.forget_state();
             let again = change();
             if again.as_ref().err().and_then(fault) != Some(Fault::Damaged) {
                 return again;
             }
-            directory.set_state_aside()?;
+            directory.rename_damaged_state()?;
             self.forget_state();
-            let shown = self.path().join(STATE);
-            let shown = shown.display();
             log::error!(
-                "{shown} was damaged and was renamed to {shown}.damaged; the history of passes, the cursors and \
+                "{path} was damaged and was renamed to {path}.damaged; the history of passes, the cursors and \
                  the causes of failures begin anew, and your table is unchanged"
             );
             change()
         });
-        let text = || {
-            format!("{} is damaged: another pass replaces it", self.path().join(STATE).display())
-        };
+        let text = || format!("{path} is damaged: another pass replaces it");
         Ok(changed?.ok_or_else(|| StateError { text: text(), fault: Fault::Busy })?)
     }
 
@@ -140,23 +140,23 @@ impl StateDir {
         Ok(done.map_err(|error| StateError::new(&state.path, &error, verb))?)
     }
 
-    /// The database. Opens it, and creates it if `is_made`.
-    fn state_db(&self, is_made: bool, wait: Duration) -> Result<Option<Arc<StateDb>>> {
+    /// The open database. With `create`, creates it if necessary.
+    fn state_db(&self, create: bool, wait: Duration) -> Result<Option<Arc<StateDb>>> {
         let mut state = lock(&self.state);
         if state.is_none() {
-            let directory = if is_made { Some(self.made()?) } else { self.opened()? };
+            let directory = if create { Some(self.create()?) } else { self.open()? };
             let Some(directory) = directory else { return Ok(None) };
-            if directory.find_state(is_made)? {
+            if directory.prepare_state(create)? {
                 // SQLite refuses a path with links.
                 let path = self.path();
                 let path = if self.is_named() { path.canonicalize()? } else { path.into() };
-                *state = StateDb::open(path.join(STATE), is_made, wait)?;
+                *state = StateDb::open(path.join(STATE), create, wait)?;
             }
         }
         Ok(state.clone())
     }
 
-    /// The database is opened again when it is next used.
+    /// Closes the database, which is opened again at its next use.
     fn forget_state(&self) {
         if let Some(state) = lock(&self.state).take() {
             lock(&OPEN).retain(|other| other.path != state.path);
@@ -164,7 +164,7 @@ impl StateDir {
     }
 }
 
-fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Option<Connection>> {
+fn connect(path: &Path, create: bool, wait: Duration) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -180,7 +180,7 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     };
     let found = id()?;
     let is_new = found == 0 && tables()? == 0;
-    // Another pass may just have made it.
+    // Another pass may have just created the tables.
     if !is_new && found != APPLICATION && id()? != APPLICATION {
         let why = "it is a database of another program or version: move it away, or name another --state-dir";
         let code = ffi::Error::new(ffi::SQLITE_MISUSE);
@@ -189,11 +189,11 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     connection.execute_batch(
         "PRAGMA cell_size_check = 1; PRAGMA synchronous = off; PRAGMA journal_mode = truncate",
     )?;
-    if is_new && !is_made {
+    if is_new && !create {
         return Ok(None);
     }
     if is_new {
-        together(&connection, || {
+        in_transaction(&connection, || {
             connection.execute_batch(SCHEMA)?;
             connection.pragma_update(None, "application_id", APPLICATION)
         })?;
@@ -201,7 +201,7 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     Ok(Some(connection))
 }
 
-pub fn together<T>(
+pub fn in_transaction<T>(
     connection: &Connection,
     act: impl FnOnce() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
@@ -211,7 +211,7 @@ pub fn together<T>(
     Ok(done)
 }
 
-/// An error of state.db, with the message for the user.
+/// An error of state.db, with its message.
 #[derive(Debug)]
 struct StateError {
     text: String,
@@ -229,8 +229,8 @@ enum Fault {
 
 impl StateError {
     fn new(path: &Path, error: &SqlError, verb: &str) -> Self {
-        let is_moved = |it: &ffi::Error| it.extended_code == ffi::SQLITE_READONLY_DBMOVED;
-        let is_odd = matches!(
+        let is_moved = |error: &ffi::Error| error.extended_code == ffi::SQLITE_READONLY_DBMOVED;
+        let is_malformed = matches!(
             error,
             SqlError::SqlInputError { .. }
                 | SqlError::FromSqlConversionFailure(..)
@@ -243,7 +243,7 @@ impl StateError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
                 (Fault::Damaged, DAMAGED)
             }
-            _ if is_odd => (Fault::Damaged, DAMAGED),
+            _ if is_malformed => (Fault::Damaged, DAMAGED),
             _ => (Fault::Other, ""),
         };
         let why = if let SqlError::SqlInputError { msg, .. } = error {

@@ -1,22 +1,22 @@
-//! Requests to stop the handler of a record, which `backlog stop` writes and the pass that has the record takes.
+//! Requests to stop the handler of a record: `backlog stop` writes them, the pass that holds the record takes them.
 
 use anyhow::Result;
 use backlog_schedule::{Id, exact_id};
 use serde_json::Value;
 
 use super::StateDir;
-use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
+use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, in_transaction};
 
-/// The table is created with the first request, so that a `state.db` of an older version gets it too.
+/// Created with the first request, so that a `state.db` of an older version gets it too.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS stop_requests (
     run TEXT, record TEXT, PRIMARY KEY (run, record)
 ) WITHOUT ROWID";
 
 impl StateDir {
-    /// Asks the pass with this name to stop the handler of a record.
+    /// Asks the pass `run` to stop the handler of a record.
     pub fn request_stop(&self, run: &str, id: &Id) -> Result<()> {
         let requested = self.change_state(COMMAND_WAIT, &|connection| {
-            together(connection, || {
+            in_transaction(connection, || {
                 connection.execute_batch(TABLE)?;
                 let insertion = "REPLACE INTO stop_requests VALUES (?1, ?2)";
                 connection.execute(insertion, (run, exact_id::to_json(id).to_string()))
@@ -25,15 +25,16 @@ impl StateDir {
         requested.map(drop)
     }
 
-    /// Withdraws a request. Returns whether the pass had not taken it.
+    /// Withdraws a request. Returns false if the pass had taken it.
     pub fn withdraw_stop(&self, run: &str, id: &Id) -> Result<bool> {
         let deletion = "DELETE FROM stop_requests WHERE run = ?1 AND record = ?2";
         let record = exact_id::to_json(id).to_string();
-        let deleted = self.change_state(COMMAND_WAIT, &|it| it.execute(deletion, (run, &record)));
+        let deleted = self
+            .change_state(COMMAND_WAIT, &|connection| connection.execute(deletion, (run, &record)));
         Ok(deleted?.is_some_and(|count| count > 0))
     }
 
-    /// Takes the requests to a pass.
+    /// Removes and returns the requests to a pass.
     pub(super) fn take_stop_requests(&self, run: &str) -> Result<Vec<Id>> {
         let taken = self.change_state(PASS_WAIT, &|connection| {
             // `table_exists` does not see a table that another process has just created.

@@ -11,7 +11,7 @@ use backlog_schedule::{Id, Instant, Record, Settlement};
 use super::server::RequestError;
 use super::session::Session;
 use crate::clock::Clock;
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::writes::{Guards, RowWrite, WriteResult};
 
 /// A transaction that writes to the write-ahead log and commits with the settings of this user, which makes all earlier
@@ -37,7 +37,6 @@ pub struct CommitSync {
 #[derive(Default)]
 struct Batch {
     outcomes: Vec<Unsynced>,
-    /// Records whose claims are to be released.
     released: Vec<Id>,
 }
 
@@ -63,7 +62,7 @@ impl CommitSync {
         Self { clock, flushed_at: None, flushing: None, next, durable }
     }
 
-    pub fn can_flush(session: &mut Session) -> Result<bool, DbError> {
+    pub fn can_flush(session: &mut Session) -> DbResult<bool> {
         match session.query(FLUSH, &[]) {
             Ok(_) => Ok(true),
             Err(error) if error.is_lost() => Err(error),
@@ -98,7 +97,6 @@ impl CommitSync {
         true
     }
 
-    /// Returns the number of claims that wait.
     pub fn held_back(&self) -> usize {
         let flushing = self.flushing.as_ref().map_or(0, |batch| batch.released.len());
         flushing + self.next.released.len() + self.durable.len()
@@ -110,13 +108,13 @@ impl CommitSync {
     }
 
     /// Begins a flush if one is needed, none is running, and the last one was not just now.
-    pub fn begin(&mut self, session: &mut Session) -> Result<(), DbError> {
+    pub fn begin(&mut self, session: &mut Session) -> DbResult<()> {
         let now = self.clock.monotonic();
         let is_recent = |at: Monotonic| now.saturating_duration_since(at) < MIN_FLUSH_INTERVAL;
         if self.flushed_at.is_some_and(is_recent) { Ok(()) } else { self.begin_now(session) }
     }
 
-    fn begin_now(&mut self, session: &mut Session) -> Result<(), DbError> {
+    fn begin_now(&mut self, session: &mut Session) -> DbResult<()> {
         if self.flushing.is_none() && !self.next.outcomes.is_empty() {
             self.flushed_at = Some(self.clock.monotonic());
             session.send(FLUSH)?;
@@ -126,7 +124,7 @@ impl CommitSync {
     }
 
     /// Completes the running flush if the server has answered, without waiting.
-    pub fn advance(&mut self, session: &mut Session) -> Result<(), DbError> {
+    pub fn advance(&mut self, session: &mut Session) -> DbResult<()> {
         if self.flushing.is_none() || !self.or_restart(session.connection.has_answered())? {
             return Ok(());
         }
@@ -135,7 +133,7 @@ impl CommitSync {
     }
 
     /// Waits until all outcomes are durable.
-    pub fn finish(&mut self, session: &mut Session) -> Result<(), DbError> {
+    pub fn finish(&mut self, session: &mut Session) -> DbResult<()> {
         loop {
             self.begin_now(session)?;
             if self.flushing.is_none() {
@@ -146,13 +144,12 @@ impl CommitSync {
         }
     }
 
-    /// Takes the records whose claims can be released.
     pub fn take_durable(&mut self) -> Vec<Id> {
         std::mem::take(&mut self.durable)
     }
 
     /// A failed flush has made nothing durable.
-    fn or_restart<T>(&mut self, answer: Result<T, RequestError>) -> Result<T, DbError> {
+    fn or_restart<T>(&mut self, answer: Result<T, RequestError>) -> DbResult<T> {
         Ok(answer.inspect_err(|_| self.restart())?)
     }
 
@@ -179,7 +176,6 @@ impl CommitSync {
         self.next.outcomes.splice(0..0, unsynced);
     }
 
-    /// Forgets a claim that is lost.
     pub fn forget(&mut self, id: &Id) {
         for batch in self.flushing.iter_mut().chain([&mut self.next]) {
             batch.released.retain(|released| released != id);

@@ -7,20 +7,20 @@ use super::PgEngine;
 use super::dialect::Param;
 use super::session::Session;
 use crate::engine::{Constraints, Engine, Index, Inspect, QueryPlan};
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::inspection::Inspection;
 use crate::table::{ColumnType, Table, quote};
 use crate::tokens::identifiers;
 use crate::writes::RowConstraints;
 
 impl Inspect for PgEngine {
-    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+    fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>> {
         let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
         self.session.column(sql, &[Param::text(&table.sql)])
     }
 
-    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+    fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>> {
         let sql = "SELECT DISTINCT conrelid::regclass::text || CASE confdeltype WHEN 'c' \
                    THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
                    FROM pg_catalog.pg_constraint WHERE contype = 'f' \
@@ -28,7 +28,7 @@ impl Inspect for PgEngine {
         self.session.column(sql, &[Param::text(&table.sql)])
     }
 
-    fn constraints(&mut self, table: &Table) -> Result<Constraints, DbError> {
+    fn constraints(&mut self, table: &Table) -> DbResult<Constraints> {
         let rows = self.constraints_of_rows(table)?;
         // A trigger that runs after an update may change a row after RETURNING.
         // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
@@ -38,7 +38,7 @@ impl Inspect for PgEngine {
         Ok(Constraints { rows, change_charges })
     }
 
-    fn plan(&mut self, table: &Table, query: &Query) -> Result<QueryPlan, DbError> {
+    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan> {
         let any = table.any(&table.due_rows(&query.statuses));
         let found = table.due(query).concat();
         let uses_index = self.is_found_by_index(table, &any)?
@@ -48,7 +48,7 @@ impl Inspect for PgEngine {
         Ok(QueryPlan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
     }
 
-    fn failures_index_columns(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>> {
         let columns = table.failures.as_ref().zip(table.last_failure.as_ref());
         let Some((failures, last_failure)) = columns.filter(|_| table.statuses.column.is_some())
         else {
@@ -67,13 +67,13 @@ impl Inspect for PgEngine {
         Ok((!is_found).then(|| format!("{count}, {at}")))
     }
 
-    fn has_id_index(&mut self, table: &Table) -> Result<bool, DbError> {
+    fn has_id_index(&mut self, table: &Table) -> DbResult<bool> {
         let ids = Param::texts(table.id.iter().map(|column| &column.name));
         let params = [Param::text(&table.sql), ids];
         Ok(self.session.query(WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
     }
 
-    fn create_index(&mut self, table: &Table, index: &Index) -> Result<Option<String>, DbError> {
+    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>> {
         let Index { kind, suffix, columns, condition } = index;
         let Table { name, sql, .. } = table;
         let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
@@ -90,7 +90,7 @@ impl Inspect for PgEngine {
         Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
     }
 
-    fn why_rows_are_hidden(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    fn why_rows_are_hidden(&mut self, table: &Table) -> DbResult<Option<String>> {
         if !self.session.has_row_security
             || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
         {
@@ -171,7 +171,7 @@ const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclas
 
 impl PgEngine {
     /// Returns the constraints that may refuse single rows. Row level security is one.
-    pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
+    pub fn constraints_of_rows(&mut self, table: &Table) -> DbResult<RowConstraints> {
         let written = table.written_columns().into_iter().map(|column| &column.name);
         let params = [
             Param::text(&table.sql),
@@ -223,7 +223,7 @@ impl PgEngine {
     }
 
     /// Returns true if an index finds the rows of a statement, and does not filter them by status afterwards.
-    pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
+    pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> DbResult<bool> {
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
         let is_by_status = |line: &str| status.is_some_and(|status| line.contains(status));
         Ok(self.session.plan_of(sql)?.iter().all(|line| {
@@ -233,7 +233,7 @@ impl PgEngine {
 
     /// Returns true if a statement reads no index as a whole: it searches each by its first column, or the index has only
     /// rows of certain statuses or of the queue's condition.
-    pub fn is_searched(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
+    pub fn is_searched(&mut self, table: &Table, sql: &str) -> DbResult<bool> {
         let plan = self.session.plan_of(sql)?;
         let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;
         let of_queue = || table.statuses.column.iter().chain(&table.condition_columns);
@@ -281,7 +281,7 @@ const ACTIVE_ACTIVE: [&str; 3] = ["bdr", "pgactive", "spock"];
 
 impl PgEngine {
     /// Returns the reason if passes on other nodes would not see the claims made here.
-    pub fn locks_of_one_node(&mut self) -> Result<Option<String>, DbError> {
+    pub fn locks_of_one_node(&mut self) -> DbResult<Option<String>> {
         let sql = "SELECT extname::text FROM pg_catalog.pg_extension \
                    WHERE extname = ANY ($1::text[]) ORDER BY 1";
         let wanted = Param::texts(ACTIVE_ACTIVE.into_iter().chain(["citus"]));

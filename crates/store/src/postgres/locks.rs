@@ -34,11 +34,11 @@ use super::statements::{
     self, LockKeys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, rows_after,
     still_pending, take_locks, unlock,
 };
-use super::{PgEngine, Server};
+use super::{PgDatabase, PgEngine, Server};
 use crate::clock::Clock;
 use crate::database::Access;
-use crate::engine::{ClaimState, Engine, Locks, NumberedWrites, RowAfter, SqlDatabase};
-use crate::error::DbError;
+use crate::engine::{ClaimState, Engine, Locks, NumberedWrites, RowAfter};
+use crate::error::DbResult;
 use crate::store::{Claim, ClaimRequest, Heartbeat, Limits, Sessions, Until};
 use crate::table::Table;
 use crate::watchdog::Watchdog;
@@ -56,7 +56,6 @@ const MOST_HELD: usize = 400;
 /// Time limit of a write for a row lock. Then a settlement is tried again, and an attempt does not begin.
 const LOCK_TIMEOUT: &str = "5s";
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Time limit for the answer to a heartbeat.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Keepalives by which the server frees the locks of a client that has been silent for 180 s: 60 s and four times
@@ -174,7 +173,7 @@ impl Locks<PgEngine> for PgLocks {
 
     fn begin(
         &mut self,
-        on: &mut SqlDatabase<PgEngine>,
+        on: &mut PgDatabase,
         token: &str,
         lost: Sender<Vec<Id>>,
     ) -> Result<Option<Heartbeat>> {
@@ -188,11 +187,7 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     /// Returns records that were claimed ahead at once. Only if there are none, it asks the server.
-    fn claim(
-        &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-        wanted: ClaimRequest<'_>,
-    ) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, on: &mut PgDatabase, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         self.open(on)?;
         let (first, later) = wanted.split();
         self.free_durable(first)?;
@@ -218,7 +213,7 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     /// While records are in hand, the next claim or heartbeat frees released locks.
-    fn flush(&mut self, on: &mut SqlDatabase<PgEngine>, until: Until) -> Result<()> {
+    fn flush(&mut self, on: &mut PgDatabase, until: Until) -> Result<()> {
         let is_idle = self.held.len() == self.sync.held_back() + self.ahead.held();
         if is_idle || until == Until::Durable {
             self.free_released(on)?;
@@ -228,10 +223,10 @@ impl Locks<PgEngine> for PgLocks {
 
     fn write(
         &mut self,
-        on: &mut SqlDatabase<PgEngine>,
+        on: &mut PgDatabase,
         changes: &NumberedWrites,
         next: &[Id],
-    ) -> Result<Vec<RowAfter>, DbError> {
+    ) -> DbResult<Vec<RowAfter>> {
         let table = &on.table;
         let mut wanted = self.choose_ahead(table, next);
         let (charges, outcomes): (Vec<_>, Vec<_>) =
@@ -293,11 +288,7 @@ impl Locks<PgEngine> for PgLocks {
 
     /// Behind a pooler each heartbeat queries the claiming session, because most statements of a pass use only the
     /// writing session.
-    fn keep(
-        &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-        checks_sessions: bool,
-    ) -> Result<Option<Duration>, DbError> {
+    fn keep(&mut self, on: &mut PgDatabase, checks_sessions: bool) -> DbResult<Option<Duration>> {
         if !checks_sessions && self.has_all_locks() && !self.pooled {
             return Ok(None);
         }
@@ -313,7 +304,7 @@ impl Locks<PgEngine> for PgLocks {
 }
 
 impl PgLocks {
-    fn open(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<()> {
+    fn open(&mut self, on: &mut PgDatabase) -> Result<()> {
         if self.session.is_some() {
             return Ok(());
         }
@@ -334,7 +325,7 @@ impl PgLocks {
         Ok(())
     }
 
-    fn free_released(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+    fn free_released(&mut self, on: &mut PgDatabase) -> DbResult<()> {
         let Some(session) = &mut self.session else { return Ok(()) };
         let finished = self.sync.finish(session);
         let unused = [self.sync.take_durable(), self.ahead.drain()].concat();
@@ -400,7 +391,7 @@ impl PgLocks {
     }
 
     /// Sets up both sessions, and returns true if their locks exclude each other.
-    fn prepare(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
+    fn prepare(&mut self, on: &mut PgDatabase) -> DbResult<bool> {
         let writing = &mut on.engine.session;
         let Some(claiming) = &mut self.session else { return Ok(false) };
         self.pooled = writing.within(FIRST_ANSWER_LIMIT, |writing| {
@@ -430,7 +421,7 @@ impl PgLocks {
     }
 
     /// Sets the parameters of the sessions that are new. Behind a pooler it sets a time limit only.
-    fn configure(&mut self, writing: &mut Session, is_new: [bool; 2]) -> Result<(), DbError> {
+    fn configure(&mut self, writing: &mut Session, is_new: [bool; 2]) -> DbResult<()> {
         let access = writing.access;
         let sessions = [Some(writing), self.session.as_mut()];
         for (index, session) in sessions.into_iter().enumerate().filter(|(index, _)| is_new[*index])
@@ -466,17 +457,17 @@ impl PgLocks {
     }
 
     /// Notes that a failed statement may have taken or freed locks, which do not end with its transaction.
-    fn note_failure<T>(&mut self, index: usize, result: Result<T, DbError>) -> Result<T, DbError> {
+    fn note_failure<T>(&mut self, index: usize, result: DbResult<T>) -> DbResult<T> {
         result.inspect_err(|_| self.is_uncertain[index] = true)
     }
 
     /// Claims as many records as `first` has, of all that are still pending.
     fn claim_now(
         &mut self,
-        on: &mut SqlDatabase<PgEngine>,
+        on: &mut PgDatabase,
         first: &[Id],
         later: &[Id],
-    ) -> Result<Vec<Claim>, DbError> {
+    ) -> DbResult<Vec<Claim>> {
         self.free_stray_locks(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
         let ids: Vec<_> = first.iter().chain(later).collect();
@@ -540,7 +531,7 @@ impl PgLocks {
         writing: &mut Session,
         table: &Table,
         wanted: &[(&Id, LockKeys)],
-    ) -> Result<Vec<Claim>, DbError> {
+    ) -> DbResult<Vec<Claim>> {
         let freed = if self.pooled { Vec::new() } else { self.to_free[1].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(session) = session else { return Ok(Vec::new()) };
@@ -566,7 +557,7 @@ impl PgLocks {
         &mut self,
         table: &Table,
         wanted: &[(&Id, LockKeys)],
-        claimed: Result<Vec<Row>, DbError>,
+        claimed: DbResult<Vec<Row>>,
     ) {
         match claimed {
             Ok(rows) => {
@@ -588,11 +579,7 @@ impl PgLocks {
         }
     }
 
-    fn take_first_locks(
-        &mut self,
-        writing: &mut Session,
-        keys: &[i64],
-    ) -> Result<Vec<bool>, DbError> {
+    fn take_first_locks(&mut self, writing: &mut Session, keys: &[i64]) -> DbResult<Vec<bool>> {
         let function = self.lock_function();
         if !self.pooled {
             let freed = self.to_free[0].clone();
@@ -632,7 +619,7 @@ impl PgLocks {
     }
 
     /// Ends the transaction with the locks, if no claim needs it any more.
-    fn end_transaction(&mut self) -> Result<(), DbError> {
+    fn end_transaction(&mut self) -> DbResult<()> {
         if self.held.is_empty()
             && self.transaction_locks.is_some()
             && let Some(session) = &mut self.session
@@ -643,7 +630,6 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Releases the locks of a record.
     fn give_back(&mut self, id: &Id) {
         let Some(held) = self.held.remove(id) else { return };
         for (index, freed) in self.to_free.iter_mut().enumerate() {
@@ -672,7 +658,7 @@ impl PgLocks {
 
     /// Releases claims whose outcomes are durable. Waits for the flush if one of these records is wanted again, or if too
     /// many would be held.
-    fn free_durable(&mut self, wanted: &[Id]) -> Result<(), DbError> {
+    fn free_durable(&mut self, wanted: &[Id]) -> DbResult<()> {
         let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
         let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
         let are_many = held.len() + new > MOST_HELD;
@@ -688,7 +674,7 @@ impl PgLocks {
 
     /// Frees locks that a failed statement left behind, and notes the locks that it freed. Behind a pooler the end of the
     /// transaction frees them.
-    fn free_stray_locks(&mut self, writing: &mut Session) -> Result<(), DbError> {
+    fn free_stray_locks(&mut self, writing: &mut Session) -> DbResult<()> {
         for (index, session) in [Some(writing), self.session.as_mut()].into_iter().enumerate() {
             let Some(session) = session.filter(|_| self.is_uncertain[index] && !self.pooled) else {
                 continue;

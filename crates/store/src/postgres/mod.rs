@@ -27,7 +27,7 @@ pub use catalog::explore;
 pub use server::{Server, certificates, without_password};
 
 use super::engine::{Engine, NumberedWrites, RowAfter, RowState};
-use super::error::DbError;
+use super::error::{DbError, DbResult};
 use super::table::Table;
 use super::table_store::TableStore;
 use crate::clock::Clock;
@@ -53,12 +53,14 @@ pub struct PgEngine {
     line: Option<LineSession>,
 }
 
+type PgDatabase = SqlDatabase<PgEngine>;
+
 pub fn open(
     server: &Arc<Server>,
     mapping: &Mapping,
     access: Access,
     clock: Clock,
-) -> Result<SqlDatabase<PgEngine>> {
+) -> Result<PgDatabase> {
     let mut session = RefCell::new(Session::open(server, access)?);
     let found = Table::find(&mut session, mapping, clock);
     let table = found.map_err(|error| catalog::explain_lookup(error, &server.to_string()))?;
@@ -112,7 +114,7 @@ impl Engine for PgEngine {
         sql: &str,
         params: &[Value],
         each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         self.session.stream(sql, &texts(params), each)
     }
 
@@ -121,31 +123,31 @@ impl Engine for PgEngine {
         sql: &str,
         params: &[Value],
         each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         self.session.search(sql, &texts(params), each)
     }
 
-    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+    fn due(&mut self, table: &Table, query: &Query) -> DbResult<Vec<String>> {
         self.session.plan_for_searches()?;
         Ok(table.due(query))
     }
 
     /// The limit of a rehearsal is shorter than the server's deadlock timeout.
-    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
+    fn begin(&mut self, rehearses: bool) -> DbResult<()> {
         let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
         self.execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
     }
 
-    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+    fn end_rehearsal(&mut self) -> DbResult<()> {
         self.execute("SET CONSTRAINTS ALL IMMEDIATE")?;
         self.session.roll_back()
     }
 
-    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
         self.try_in_one_trip(table, chains)
     }
 
-    fn execute(&mut self, sql: &str) -> Result<(), DbError> {
+    fn execute(&mut self, sql: &str) -> DbResult<()> {
         self.session.batch(sql)
     }
 
@@ -153,16 +155,12 @@ impl Engine for PgEngine {
         let _ = self.session.roll_back();
     }
 
-    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> Result<Vec<RowAfter>, DbError> {
+    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>> {
         let request = statements::write(table, changes);
         Ok(statements::rows_after(table, &self.session.run(&request)?))
     }
 
-    fn states(
-        &mut self,
-        table: &Table,
-        changes: &NumberedWrites,
-    ) -> Result<Vec<RowState>, DbError> {
+    fn states(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowState>> {
         let request = statements::states(table, changes);
         Ok(statements::row_states(table, &self.session.run(&request)?))
     }
@@ -172,7 +170,7 @@ impl Engine for PgEngine {
     }
 }
 
-impl Database for SqlDatabase<PgEngine> {
+impl Database for PgDatabase {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let identity = self.engine.session.server.identity();
         Ok(match named {

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error as SqlError, Row};
 use super::dialect::Request;
 use super::session::{Session, query};
 use super::{PgEngine, statements};
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::table::Table;
 use crate::writes::RowWrite;
 
@@ -25,7 +25,7 @@ impl PgEngine {
         &mut self,
         table: &Table,
         chains: &[Vec<RowWrite>],
-    ) -> Result<Vec<bool>, DbError> {
+    ) -> DbResult<Vec<bool>> {
         let request = |write| statements::write(table, &[(0, write)]);
         let requests = chains.iter().map(|chain| chain.iter().map(request).collect());
         let requests: Vec<_> = requests.collect();
@@ -55,7 +55,7 @@ impl Session {
         &mut self,
         groups: &[Vec<Request>],
         has_deferrable: bool,
-    ) -> Result<Vec<Option<Vec<Vec<Row>>>>, DbError> {
+    ) -> DbResult<Vec<Option<Vec<Vec<Row>>>>> {
         // Deferred constraints are checked at the end of each group.
         let ends: &[&str] = match has_deferrable {
             true => &["SET CONSTRAINTS ALL IMMEDIATE", "ROLLBACK TO tried"],

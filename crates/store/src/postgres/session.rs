@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 use super::dialect::{Param, Request};
 use super::server::{Connection, RequestError, Server};
 use crate::database::Access;
-use crate::error::DbError;
+use crate::error::{DbError, DbResult};
 use crate::retry::PAUSE;
 
 /// Settings that determine the text of values. A pooler keeps them separate for each client.
@@ -32,13 +32,13 @@ fn set_values(set: &str) -> String {
     VALUES.map(|(name, value)| format!("{set} {name} = '{value}'")).join("; ")
 }
 
-/// The same settings as columns of a query, in force for the rest of its transaction.
+/// Returns the same settings as columns of a query, in force for the rest of its transaction.
 pub fn values_set_in_query() -> String {
     let set = |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)");
     VALUES.map(set).join(", ")
 }
 
-/// Begins a read-only transaction. No function in it can turn writing on; a default of the session could be changed.
+/// Returns the SQL that begins a read-only transaction. Unlike a default of the session, no function can turn that off.
 fn begin_read_only() -> String {
     let values = set_values("SET LOCAL");
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")
@@ -61,7 +61,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
         let (server, connection) = (server.clone(), server.connect()?);
         let mut session = Self {
@@ -87,7 +86,6 @@ impl Session {
         answer
     }
 
-    /// Replaces the connection by a new one.
     pub fn reopen(&mut self) -> Result<()> {
         *self = Self::open(&self.server, self.access)?;
         Ok(())
@@ -101,7 +99,7 @@ impl Session {
     /// Has the server plan statements once for all rounds, and use the index on ids. By default it would plan each
     /// round again, which takes longer than the round, or read all of a small table. No pooler shares the session, so
     /// the settings for values can be set for good.
-    pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
+    pub fn plan_for_rounds(&mut self) -> DbResult<()> {
         if !self.plans_for_rounds {
             self.batch(&format!(
                 "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; \
@@ -114,7 +112,7 @@ impl Session {
     }
 
     /// Has the server plan each statement with the settings of this user.
-    pub fn plan_for_searches(&mut self) -> Result<(), DbError> {
+    pub fn plan_for_searches(&mut self) -> DbResult<()> {
         if self.plans_for_rounds {
             self.batch("RESET plan_cache_mode; RESET enable_hashjoin; RESET enable_mergejoin")?;
             self.plans_for_rounds = false;
@@ -122,8 +120,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the rows of a statement, in one round trip.
-    pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
+    pub fn query(&mut self, sql: &str, params: &[Param]) -> DbResult<Vec<Row>> {
         Ok(self.reading(|session| {
             let Self { connection, prepared, .. } = session;
             connection.wait(async |client| prepared.query(client, sql, params).await)
@@ -131,11 +128,7 @@ impl Session {
     }
 
     /// Returns the first column of each row.
-    pub fn column<T: FromSqlOwned>(
-        &mut self,
-        sql: &str,
-        params: &[Param],
-    ) -> Result<Vec<T>, DbError> {
+    pub fn column<T: FromSqlOwned>(&mut self, sql: &str, params: &[Param]) -> DbResult<Vec<T>> {
         Ok(self.query(sql, params)?.iter().map(|row| row.get(0)).collect())
     }
 
@@ -147,12 +140,12 @@ impl Session {
         read(self).inspect_err(|_| self.end_reading())
     }
 
-    pub fn run(&mut self, request: &Request) -> Result<Vec<Row>, DbError> {
+    pub fn run(&mut self, request: &Request) -> DbResult<Vec<Row>> {
         self.query(&request.sql, &request.params)
     }
 
     /// Sends a statement without waiting for the answer. Only one such statement may be open at a time.
-    pub fn send(&mut self, sql: &'static str) -> Result<(), DbError> {
+    pub fn send(&mut self, sql: &'static str) -> DbResult<()> {
         let Self { connection, prepared, .. } = self;
         let statement = connection.wait(async |client| prepared.get(client, sql, &[]).await)?;
         Ok(connection.send(|client| async move {
@@ -166,7 +159,7 @@ impl Session {
         sql: &str,
         params: &[Param],
         each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         self.stream_after(None, sql, params, each)
     }
 
@@ -177,7 +170,7 @@ impl Session {
         sql: &str,
         params: &[Param],
         each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         if self.access == Access::ReadOnly {
             return self.stream(sql, params, each);
         }
@@ -198,7 +191,7 @@ impl Session {
         sql: &str,
         params: &[Param],
         mut each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         let params = params.iter().map(Param::typed);
         let params: Vec<_> = params.map(|(value, of)| (value as &dyn ToSql, of)).collect();
         let request = async |client: &Client| {
@@ -219,7 +212,7 @@ impl Session {
     }
 
     /// Returns the plan of a statement, which scans a whole table only if no index can serve it.
-    pub fn plan_of(&mut self, sql: &str) -> Result<Vec<String>, DbError> {
+    pub fn plan_of(&mut self, sql: &str) -> DbResult<Vec<String>> {
         self.end_reading();
         self.batch(&format!("{}; SET LOCAL enable_seqscan = off", begin_read_only()))?;
         self.is_reading = true;
@@ -228,14 +221,14 @@ impl Session {
         Ok(lines)
     }
 
-    pub fn begin(&mut self) -> Result<(), DbError> {
+    pub fn begin(&mut self) -> DbResult<()> {
         match self.access {
             Access::ReadOnly => Ok(self.begin_to_read()?),
             Access::ReadWrite | Access::Pass(_) => self.batch("BEGIN"),
         }
     }
 
-    pub fn roll_back(&mut self) -> Result<(), DbError> {
+    pub fn roll_back(&mut self) -> DbResult<()> {
         self.is_reading = false;
         self.batch("ROLLBACK")
     }
@@ -255,7 +248,7 @@ impl Session {
         }
     }
 
-    pub fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+    pub fn batch(&mut self, sql: &str) -> DbResult<()> {
         Ok(self.connection.wait(async |client| client.batch_execute(sql).await)?)
     }
 
@@ -273,7 +266,7 @@ impl Session {
 
     /// Returns the time since the server was started or recovered from a crash, which frees all locks. Recovery ends
     /// with a checkpoint that has nothing to redo, unlike checkpoints of a running server.
-    pub fn uptime(&mut self) -> Result<Duration, DbError> {
+    pub fn uptime(&mut self) -> DbResult<Duration> {
         let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - greatest( \
                    CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
                    pg_catalog.pg_postmaster_start_time()))::float8 FROM \
@@ -283,7 +276,7 @@ impl Session {
     }
 
     /// Returns the process of the server for this session, with its start, because process numbers are reused.
-    pub fn backend(&mut self) -> Result<String, DbError> {
+    pub fn backend(&mut self) -> DbResult<String> {
         let sql = "SELECT pg_catalog.concat_ws(' ', pid, backend_start) \
                    FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()";
         Ok(self.column(sql, &[])?.pop().unwrap_or_default())
@@ -367,14 +360,14 @@ async fn write(
 }
 
 /// The rows of a claim, and of the writes that were sent with it.
-type ClaimedAndWritten = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
+type ClaimedAndWritten = (DbResult<Vec<Row>>, DbResult<Vec<Row>>);
 
 impl Session {
     pub fn write(
         &mut self,
         outcomes: Option<&Request>,
         charges: impl FnOnce() -> Option<Request>,
-    ) -> Result<Vec<Row>, DbError> {
+    ) -> DbResult<Vec<Row>> {
         let Self { connection, prepared, .. } = self;
         Ok(connection.wait(async |client| write(client, prepared, outcomes, charges).await)?)
     }
@@ -388,7 +381,7 @@ impl Session {
         read: impl FnOnce(&[Row]) -> Option<Request>,
         outcomes: Option<&Request>,
         charges: impl FnOnce() -> Option<Request>,
-    ) -> Result<ClaimedAndWritten, DbError> {
+    ) -> DbResult<ClaimedAndWritten> {
         let Self { connection, prepared, .. } = self;
         let both = async |client: &Client, other_client: &Client| {
             let claim = async {
@@ -406,7 +399,7 @@ impl Session {
 /// Returns true if the sessions belong to a pooler that lends a session of the server for each transaction.
 ///
 /// A pool of one connection never answers the second session, so the caller must set a time limit.
-pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbError> {
+pub fn are_pooled(one: &mut Session, other: &mut Session) -> DbResult<bool> {
     for _ in 0..2 {
         // During the transactions a pooler lends two processes, and afterwards the last one first.
         one.begin()?;

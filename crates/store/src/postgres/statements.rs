@@ -11,7 +11,7 @@ use super::dialect::{Param, Postgres, Request, number, param};
 use super::session::{Session, values_set_in_query};
 use crate::clauses::Clauses;
 use crate::engine::{NumberedWrites, RowAfter, RowState};
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::sql::id_param;
 use crate::store::Claim;
 use crate::table::{
@@ -88,11 +88,7 @@ fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
 }
 
 /// Returns the indexes of the ids whose records are pending, in order.
-pub fn still_pending(
-    session: &mut Session,
-    table: &Table,
-    ids: &[&Id],
-) -> Result<Vec<usize>, DbError> {
+pub fn still_pending(session: &mut Session, table: &Table, ids: &[&Id]) -> DbResult<Vec<usize>> {
     let mut given = Given::default();
     let has_id = given.ids(table);
     given.numbers();
@@ -109,7 +105,7 @@ pub fn still_pending(
 const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
      WHERE pg_catalog.pg_advisory_unlock(key)";
 
-pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
+pub fn unlock(session: &mut Session, keys: Vec<i64>) -> DbResult<()> {
     if !keys.is_empty() {
         session.query(UNLOCK, &[Param::Integers(keys)])?;
     }
@@ -122,18 +118,17 @@ const LOCKS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, 
                      AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
                      WHERE datname = pg_catalog.current_database())";
 
-/// Returns the keys of the locks of a session.
-pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
+pub fn held_keys(session: &mut Session) -> DbResult<HashSet<i64>> {
     let sql = format!("SELECT key FROM ({LOCKS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
     Ok(session.column(&sql, &[])?.into_iter().collect())
 }
 
-/// Returns the keys whose locks a process of the server holds that is not one of `own`.
+/// Returns the keys of locks that server processes other than `own` hold.
 pub fn held_by_others(
     session: &mut Session,
     keys: &[i64],
     own: &[String],
-) -> Result<HashSet<i64>, DbError> {
+) -> DbResult<HashSet<i64>> {
     let sql = format!(
         "SELECT key FROM ({LOCKS}) AS locks LEFT JOIN pg_catalog.pg_stat_activity a USING (pid) \
          WHERE key = ANY($1) \
@@ -176,7 +171,7 @@ pub fn lock_and_read_singly(
     table: &Table,
     wanted: &[(&Id, LockKeys)],
     takes_locks: bool,
-) -> Result<Vec<Claim>, DbError> {
+) -> DbResult<Vec<Claim>> {
     let free = |session: &mut Session, wanted: &[(&Id, LockKeys)]| match takes_locks {
         true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
         false => Ok(()),

@@ -143,7 +143,6 @@ fn can_hold_numbers(column: &Column) -> bool {
     column.column_type != ColumnType::Text
 }
 
-/// Returns values as the parameters of a statement.
 pub fn bound<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Params {
     params_from_iter(values.into_iter().map(|value| {
         ToSqlOutput::Borrowed(match value {

@@ -122,7 +122,6 @@ pub const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// Suffix of the state directory.
 pub const STATE_SUFFIX: &str = ".backlog";
 
-/// Returns the path of a file beside a database.
 pub fn side_file(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

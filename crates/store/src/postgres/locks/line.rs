@@ -3,7 +3,7 @@
 use backlog_schedule::{fnv1a64, splitmix64};
 
 use super::LOCK;
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::postgres::session::{Session, are_pooled};
 
 /// The claiming session of a pass, opened early for the lock of its line.
@@ -20,7 +20,7 @@ impl LineSession {
         writing: &mut Session,
         line: &str,
         wait: bool,
-    ) -> Result<Option<Self>, DbError> {
+    ) -> DbResult<Option<Self>> {
         if are_pooled(&mut session, writing)? {
             return Ok(Some(Self { session, key: None }));
         }
@@ -38,7 +38,7 @@ impl LineSession {
     }
 }
 
-pub fn try_lock(session: &mut Session, key: i64) -> Result<bool, DbError> {
+pub fn try_lock(session: &mut Session, key: i64) -> DbResult<bool> {
     let granted: Vec<bool> = session.column(&format!("SELECT {LOCK}({key})"), &[])?;
     Ok(granted == [true])
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::{LOCK, LockedRecord, PgLocks};
-use crate::engine::{ClaimState, Engine, SqlDatabase};
-use crate::error::{DbError, DbErrorKind};
-use crate::postgres::PgEngine;
+use crate::engine::{ClaimState, Engine};
+use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
 use crate::postgres::statements::{granted, held_by_others, take_locks};
+use crate::postgres::{PgDatabase, PgEngine};
 use crate::table_store::TableStore;
 use crate::writes::RowWrite;
 
@@ -128,11 +128,7 @@ impl PgLocks {
     }
 
     /// Sets up a session that was opened again, and takes its locks back without waiting for the other session.
-    fn restore(
-        &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-        is_new: [bool; 2],
-    ) -> Result<(), DbError> {
+    fn restore(&mut self, on: &mut PgDatabase, is_new: [bool; 2]) -> DbResult<()> {
         if self.session.is_none() {
             return Ok(());
         }
@@ -154,10 +150,7 @@ impl PgLocks {
     /// Tries once to take lost locks back, and returns the pause before the next try. A refusal does not prove that the
     /// record is lost: an old session of this pass may still have the lock, or another pass may just be reading the
     /// record. The row decides, if a column shows whose attempt it is; otherwise the holder of the lock does.
-    pub(super) fn retake(
-        &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-    ) -> Result<Option<Duration>, DbError> {
+    pub(super) fn retake(&mut self, on: &mut PgDatabase) -> DbResult<Option<Duration>> {
         for index in [0, 1] {
             let is_missing =
                 |held: &&LockedRecord| !held.has_lock[index] && held.state != ClaimState::Lost;
@@ -191,8 +184,8 @@ impl PgLocks {
         Ok((!self.has_all_locks()).then_some(RETAKE_PAUSE))
     }
 
-    /// Marks records without a lock that another pass has as lost.
-    fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+    /// Marks claims without a lock as lost if another pass has the record.
+    fn find_losses(&mut self, on: &mut PgDatabase) -> DbResult<()> {
         let is_exposed =
             |held: &&LockedRecord| !held.is_covered() && held.state != ClaimState::Lost;
         let exposed = self.held.values().filter(is_exposed).map(|held| held.record.clone());

@@ -17,11 +17,11 @@ use tokio_postgres::Row;
 use super::catalog::typed;
 use super::dialect::{Param, Postgres, Request};
 use super::session::Session;
-use super::{PgEngine, Server};
+use super::{PgDatabase, PgEngine, Server};
 use crate::clock::Clock;
 use crate::database::Access;
 use crate::engine::SqlDatabase;
-use crate::error::DbError;
+use crate::error::DbResult;
 use crate::mapping::{DateSource, Mapping, StatusColumn, usual_values};
 use crate::table::{Catalog, CatalogTable, Column, Table, missing, quote};
 use crate::writes::RowWrite;
@@ -38,14 +38,13 @@ pub struct PgmqQueue {
     has_headers: bool,
 }
 
-/// Opens a queue as a table.
 pub fn open(
     server: &Arc<Server>,
     name: &str,
     mapping: &Mapping,
     access: Access,
     clock: Clock,
-) -> Result<SqlDatabase<PgEngine>> {
+) -> Result<PgDatabase> {
     let mut session = Session::open(server, access)?;
     let mut queue = PgmqQueue::find(&mut session, name)?;
     // The columns are known. The user chooses the payload, and whether finished messages are deleted.
@@ -245,7 +244,7 @@ const CALLABLE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
               WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
 
 /// Returns a message about the first missing function, if any.
-pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
+pub fn missing_function(session: &mut Session) -> DbResult<Option<String>> {
     for (name, types) in REQUIRED {
         let params = [Param::text(name), Param::texts(types.iter().copied())];
         if session.query(CALLABLE, &params)?.is_empty() {

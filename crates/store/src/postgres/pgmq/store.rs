@@ -18,11 +18,11 @@ use super::{
     ARCHIVE, DELETE, MessageWrites, NEVER_SECS, PgmqQueue, READ, SHOW_AT, SHOW_IN,
     missing_function, msg_id,
 };
-use crate::engine::{Engine, SqlDatabase};
-use crate::error::{DbError, DbErrorKind};
-use crate::postgres::PgEngine;
+use crate::engine::Engine;
+use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
+use crate::postgres::{PgDatabase, PgEngine};
 use crate::retry::Reconnecting;
 use crate::store::{
     Begun, Claim, ClaimRequest, Heartbeat, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
@@ -31,7 +31,6 @@ use crate::table::RecordReader;
 use crate::watchdog::{Watchdog, boottime};
 use crate::writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
-/// Maximum number of messages in flight.
 const MOST_CLAIMS: usize = 512;
 /// Selects triggers and constraints that users added to the tables `$1` of a queue. pgmq itself has only primary keys.
 const CONSTRAINS_MESSAGES: &str = "SELECT FROM pg_catalog.pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' \
@@ -86,7 +85,7 @@ impl Lease {
 pub struct PgmqStore {
     watchdog: Option<Watchdog>,
     queue: PgmqQueue,
-    database: SqlDatabase<PgEngine>,
+    database: PgDatabase,
     held: HashMap<Id, MessageInHand>,
     /// Receives the messages that are lost, so that their handlers end.
     lost: Option<Sender<Vec<Id>>>,
@@ -102,7 +101,6 @@ pub struct PgmqStore {
     has_functions: bool,
 }
 
-/// A message in flight.
 struct MessageInHand {
     msg_id: i64,
     /// The count of reads, with that of this process.
@@ -141,7 +139,7 @@ impl Reconnecting for PgmqStore {
 }
 
 impl PgmqStore {
-    pub fn new(queue: PgmqQueue, database: SqlDatabase<PgEngine>) -> Self {
+    pub fn new(queue: PgmqQueue, database: PgDatabase) -> Self {
         Self {
             watchdog: None,
             queue,
@@ -164,11 +162,11 @@ impl PgmqStore {
         &mut self.database.engine.session
     }
 
-    fn msg_ids(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
+    fn msg_ids(&mut self, sql: &str, params: &[Param]) -> DbResult<Vec<i64>> {
         self.session().column(sql, params)
     }
 
-    fn records(&mut self, msg_ids: Vec<i64>) -> Result<Vec<Record>, DbError> {
+    fn records(&mut self, msg_ids: Vec<i64>) -> DbResult<Vec<Record>> {
         let table = &self.database.table;
         let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
         let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
@@ -177,7 +175,7 @@ impl PgmqStore {
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
-    fn read_messages(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
+    fn read_messages(&mut self, most: usize) -> DbResult<Vec<(Id, Claim)>> {
         self.check_deadline();
         if let Some(until) = self.pauses_until.take() {
             std::thread::sleep(until.saturating_sub((self.now)()));
@@ -204,7 +202,7 @@ impl PgmqStore {
 
     /// Claims messages that a person named by their ids. A message that is hidden for no longer than the visibility
     /// timeout may be in flight elsewhere.
-    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
+    fn claim_named(&mut self, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>> {
         let msg_ids: Vec<i64> = ids.iter().filter_map(msg_id).collect();
         let sql = format!(
             "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > \
@@ -228,7 +226,7 @@ impl PgmqStore {
     }
 
     /// Makes released messages visible again.
-    fn give_back(&mut self) -> Result<(), DbError> {
+    fn give_back(&mut self) -> DbResult<()> {
         if self.given_back.is_empty() {
             return Ok(());
         }
@@ -239,12 +237,7 @@ impl PgmqStore {
     }
 
     /// Makes the messages that a statement returns visible in `secs` seconds, and returns their ids.
-    fn set_visible_in(
-        &mut self,
-        sql: &str,
-        params: &[Param; 2],
-        secs: u64,
-    ) -> Result<Vec<i64>, DbError> {
+    fn set_visible_in(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> DbResult<Vec<i64>> {
         self.session().batch(BEGIN)?;
         let msg_ids = self.msg_ids(sql, params)?;
         let selected = Param::Integers(msg_ids.clone());
@@ -255,7 +248,7 @@ impl PgmqStore {
     }
 
     /// Extends the leases of the messages in flight.
-    fn extend_leases(&mut self) -> Result<(), DbError> {
+    fn extend_leases(&mut self) -> DbResult<()> {
         // A handler that was just starting may have missed the loss of its message.
         let lost = self.held.iter().filter(|(_, held)| held.is_lost).map(|(id, _)| id.clone());
         self.end_handlers(&lost.collect::<Vec<_>>());
@@ -287,7 +280,7 @@ impl PgmqStore {
     }
 
     /// Finds lost messages among messages whose leases could not be extended.
-    fn find_lost(&mut self, msg_ids: &[i64]) -> Result<(), DbError> {
+    fn find_lost(&mut self, msg_ids: &[i64]) -> DbResult<()> {
         let reads = self.queue.reads();
         let rows = self.session().query(&reads, &[Param::Integers(msg_ids.into())])?;
         let reads: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -365,7 +358,7 @@ impl PgmqStore {
     }
 
     /// Writes changes in one transaction.
-    fn write(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>, DbError> {
+    fn write(&mut self, changes: &[RowWrite]) -> DbResult<Vec<WriteResult>> {
         self.check_deadline();
         if changes.iter().all(RowWrite::begins) {
             return Ok(changes.iter().map(|change| self.charge(change)).collect());
@@ -414,7 +407,7 @@ impl PgmqStore {
     }
 
     /// Writes and undoes both possible ends of a message.
-    fn try_ends(&mut self, record: &Record) -> Result<(), DbError> {
+    fn try_ends(&mut self, record: &Record) -> DbResult<()> {
         let msg_id = msg_id(&record.id).unwrap_or_default();
         for writes in [
             MessageWrites { done: vec![msg_id], ..MessageWrites::default() },
@@ -430,7 +423,7 @@ impl PgmqStore {
         Ok(())
     }
 
-    fn execute(&mut self, writes: MessageWrites) -> Result<(), DbError> {
+    fn execute(&mut self, writes: MessageWrites) -> DbResult<()> {
         let MessageWrites { done, delayed, unread, exhausted, restored } = writes;
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
@@ -540,7 +533,6 @@ impl Store for PgmqStore {
     }
 }
 
-/// Returns message ids and counts of reads as two parameters.
 fn pairs<'a>(held: impl Iterator<Item = &'a MessageInHand>) -> [Param; 2] {
     let (msg_ids, reads) = held.map(|held| (held.msg_id, held.reads)).unzip();
     [Param::Integers(msg_ids), Param::Integers(reads)]

@@ -166,7 +166,6 @@ impl Connection {
         self.note_result(answer.map_err(RequestError::from)).map(|()| true)
     }
 
-    /// Waits for the answer to the pending request, if there is one.
     pub fn wait_for_answer(&mut self) -> Result<(), RequestError> {
         match self.pending.take() {
             Some(pending) => self.wait(async |_| pending.await),

@@ -41,7 +41,6 @@ use parameters::{Parameters, encode};
 pub use connection::{Connection, RequestError};
 pub use parameters::{certificates, without_password};
 
-/// Time limit of a request to cancel.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database on a server, and the parameters to connect to it.
@@ -291,7 +290,6 @@ impl Server {
         open.into_iter().filter(|handle| !handle.has_ended.load(Ordering::Relaxed)).collect()
     }
 
-    /// Returns true if a new connection could write.
     pub fn can_write(self: &Arc<Self>) -> bool {
         self.connect().is_ok_and(|mut connection| is_read_only(&mut connection) == Some(false))
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::cluster::{Cluster, Database, cluster};
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, skipped};
 
 const EMAILS: &str = "
     CREATE TABLE emails (id INTEGER PRIMARY KEY, recipient TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL,
@@ -64,15 +64,15 @@ fn a_table_is_found_among_others_and_described_so_that_a_pass_can_work_on_it() {
     for env in on_both {
         let adopted = env.run("adopt").success();
         assert_eq!(keys(&adopted), OF_EMAILS);
-        assert!(adopted.stdout.contains("# counts attempts, by its name"), "{adopted:?}");
-        assert!(adopted.stdout.contains("'dead' in 4 rows"), "{adopted:?}");
+        assert_contains(&adopted.stdout, "# counts attempts, by its name");
+        assert_contains(&adopted.stdout, "'dead' in 4 rows");
         // Standard output is the file alone; the findings of check and what to type stand beside it.
-        assert!(adopted.stderr.contains("ok       table       emails, 200 rows"), "{adopted:?}");
-        assert!(adopted.stderr.contains("\n  backlog check --queue emails\n"), "{adopted:?}");
-        fs::write(env.path("backlog.toml"), &adopted.stdout).unwrap();
+        assert_contains(&adopted.stderr, "ok       table       emails, 200 rows");
+        assert_contains(&adopted.stderr, "\n  backlog check --queue emails\n");
+        env.write("backlog.toml", &adopted.stdout);
         let handler = env.noting("exit 0");
         let mut command = env.command(&format!("process --queue emails -- {handler}"));
-        crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success();
+        command.env_remove("BACKLOG_DB").ran().success();
         assert_eq!(env.handled().len(), 9);
     }
 }
@@ -117,24 +117,24 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
     ] {
         let adopted = env.run(&format!("adopt --table {table}"));
         assert_eq!(adopted.exit, Some(1), "{adopted:?}");
-        assert!(adopted.stdout.contains(&format!("# QUESTION: {question}")), "{adopted:?}");
+        assert_contains(&adopted.stdout, &format!("# QUESTION: {question}"));
         assert!(adopted.stdout.parse::<toml::Table>().is_err(), "{adopted:?}");
-        assert!(!adopted.stdout.contains("\non_success = \"delete\""), "{adopted:?}");
-        assert!(adopted.stderr.contains("1 question open"), "{adopted:?}");
-        assert!(!adopted.stderr.contains("ok       table"), "{adopted:?}");
+        assert_lacks(&adopted.stdout, "\non_success = \"delete\"");
+        assert_contains(&adopted.stderr, "1 question open");
+        assert_lacks(&adopted.stderr, "ok       table");
         assert_eq!(env.run(&format!("adopt {table}")).stdout, adopted.stdout);
     }
     // Which of them it is, nobody knows either.
     env.run("adopt").fails(2, &["which table? name it with --table", "jobs_without_state"]);
     env.run("adopt --table mail").fails(1, &["no table \"mail\"; tables here: "]);
     // At a terminal it asks.
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     let asked = env.at_terminal(100, &format!("adopt --db {db} sync_tasks"), "x\n9\n2\n1\n3\n");
     let line = r#"status = { column = "status", new = 0, error = 1, success = 2 }"#;
-    assert!(asked.stdout.contains(line), "{asked:?}");
+    assert_contains(&asked.stdout, line);
     assert_eq!(asked.exit, Some(0), "{asked:?}");
     let asked = env.at_terminal(100, &format!("adopt --db {db} jobs_without_state"), "1\n");
-    assert!(asked.stdout.contains("on_success = \"delete\""), "{asked:?}");
+    assert_contains(&asked.stdout, "on_success = \"delete\"");
 }
 
 const N: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)";
@@ -160,7 +160,7 @@ fn new_orders_are_not_taken_for_jobs_whose_finished_ones_are_deleted() {
     assert!(orders.exit == Some(1) && keys(&orders).contains(line), "{orders:?}");
     assert!(!keys(&orders).contains("delete"), "{orders:?}");
     assert!(orders.stdout.parse::<toml::Table>().is_err());
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     let asked = env.at_terminal(100, &format!("adopt --db {db} orders"), "1\n");
     assert!(asked.exit == Some(0) && asked.stdout.contains("on_success = \"delete\""), "{asked:?}");
     // Once nothing is open, it lists what the mapping cannot do.
@@ -216,7 +216,7 @@ fn each_column_with_few_values_is_shown_and_words_that_nobody_knows_are_asked_ab
         "# state: 'offen' in 19 rows, 'erledigt' in 15 rows, 'fehler' in 6 rows",
         "\nstatus = { column = \"state\", new = ?, error = ?, success = ? }",
     ] {
-        assert!(adopted.stdout.contains(shown), "{adopted:?}");
+        assert_contains(&adopted.stdout, shown);
     }
     let env = TestEnv::with_schema(&format!(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, state TEXT, created_at TEXT NOT NULL);
@@ -245,16 +245,16 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
         let asked = adopted(&format!("sent_at TEXT, {column}"), &format!("{done}, {value}"));
         let condition = format!("\n# where = \"sent_at IS NULL AND {without}\"\nwhere = ?\n");
         assert!(asked.exit == Some(1) && asked.stdout.contains(&condition), "{asked:?}");
-        assert!(asked.stdout.contains("it is NULL in 21 rows, set in 19"), "{asked:?}");
+        assert_contains(&asked.stdout, "it is NULL in 21 rows, set in 19");
     }
     // A record that has failed is pending as well.
     let status = "CASE WHEN i < 20 THEN 'done' WHEN i < 30 THEN 'new' ELSE 'failed' END";
     let deleted = format!("{status}, CASE WHEN i > 35 THEN {at} END");
     let asked = adopted("status TEXT, deleted_at TEXT", &deleted);
-    assert!(asked.stdout.contains("deleted_at is set in 5 of 21 rows that would be"), "{asked:?}");
+    assert_contains(&asked.stdout, "deleted_at is set in 5 of 21 rows that would be");
     // Before any of them is deleted this is a fact at least.
     let never = adopted("status TEXT, deleted_at TEXT", &format!("{status}, NULL")).success();
-    assert!(never.stdout.contains("# deleted_at: NULL in 40 rows\n"), "{never:?}");
+    assert_contains(&never.stdout, "# deleted_at: NULL in 40 rows\n");
     // Dates of rows that are done take nothing out.
     let opened = adopted("sent_at TEXT, opened_at TEXT", &format!("{done}, {done}")).success();
     assert!(keys(&opened).contains("where = \"sent_at IS NULL\""), "{opened:?}");
@@ -266,10 +266,7 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
     }
     // Neither is a later date one that a record waits for.
     let later = adopted("status TEXT, valid TEXT", "'new', datetime('2030-01-01')");
-    assert!(
-        later.stdout.contains("QUESTION: which column says when a record is due?"),
-        "{later:?}"
-    );
+    assert_contains(&later.stdout, "QUESTION: which column says when a record is due?");
 }
 
 #[test]
@@ -289,18 +286,18 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let two = adopted(both, &format!("{status}, NULL, NULL")).success();
     let comment =
         "# a success sets none of sent_at, delivered_at: add the right one to on_success\n";
-    assert!(two.stdout.contains(comment), "{two:?}");
+    assert_contains(&two.stdout, comment);
     // What a CHECK constraint names is shown, though no row has it.
     let check = "status TEXT CHECK (status IN ('new', 'done', 'parked'))";
     let parked = adopted(check, status).success();
-    assert!(parked.stdout.contains("# left alone: 'parked' in no row\n"), "{parked:?}");
+    assert_contains(&parked.stdout, "# left alone: 'parked' in no row\n");
     // Without a date there is nothing to choose from, and so nothing to ask at a terminal.
     let env = TestEnv::with_schema(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT); INSERT INTO t VALUES (1, 'new'), (2, 'done')",
     );
     let asked = env.at_terminal(100, &format!("adopt --db {} t", env.db().display()), "");
-    assert!(asked.stdout.contains("\ndate_inserted = ?"), "{asked:?}");
-    assert!(!asked.stdout.contains("1 to 0"), "{asked:?}");
+    assert_contains(&asked.stdout, "\ndate_inserted = ?");
+    assert_lacks(&asked.stdout, "1 to 0");
     // A column of that name is offered though some rows have no date.
     env.sql("ALTER TABLE t ADD COLUMN created_at TEXT; UPDATE t SET created_at = '2026-11-20' WHERE id = 1");
     let dated = env.run("adopt t");
@@ -376,12 +373,12 @@ fn a_word_alone_makes_no_status_and_no_date() {
         let asked = adopted(&format!("status TEXT, {flag}"), &format!("{status}, {value}"));
         let (name, _) = flag.split_once(' ').unwrap();
         let condition = format!("\n# where = \"coalesce({name}, {no}) = {no}\"\nwhere = ?\n");
-        assert!(asked.stdout.contains(&condition), "{asked:?}");
+        assert_contains(&asked.stdout, &condition);
     }
     // A counter that new rows begin with 3 counts down.
     let down =
         adopted("status TEXT, tries INT", &format!("{status}, CASE WHEN i < 20 THEN 0 ELSE 3 END"));
-    assert!(down.stdout.contains("QUESTION: tries does not begin at 0."), "{down:?}");
+    assert_contains(&down.stdout, "QUESTION: tries does not begin at 0.");
 }
 
 #[test]
@@ -392,7 +389,7 @@ fn a_proposal_in_which_check_finds_an_error_is_no_success() {
          INSERT INTO t {N} SELECT i, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
     ));
     let adopted = env.run("adopt t");
-    assert!(adopted.stderr.contains("error    status      status cannot be"), "{adopted:?}");
+    assert_contains(&adopted.stderr, "error    status      status cannot be");
     assert!(adopted.exit == Some(1) && !adopted.stdout.contains("QUESTION"), "{adopted:?}");
 }
 
@@ -421,14 +418,14 @@ fn a_number_is_a_date_only_in_the_one_format_in_which_all_are_plausible() {
     for text in
         ["created as ticks: the newest is 2026-11-", "created as apple: the newest is 2021-"]
     {
-        assert!(asked.stdout.contains(text), "{asked:?}");
+        assert_contains(&asked.stdout, text);
     }
-    assert!(asked.stdout.contains("\ndate_inserted = ?\n"), "{asked:?}");
+    assert_contains(&asked.stdout, "\ndate_inserted = ?\n");
     // No format has these in this century, or has them only long from now.
     for value in ["2600000000 + i", "i", "CASE i WHEN 7 THEN 4000000000 ELSE 1795000000 END"] {
         let asked = dated(value);
-        assert!(asked.stdout.contains("\ndate_inserted = ?\n"), "{asked:?}");
-        assert!(!asked.stdout.contains("format ="), "{asked:?}");
+        assert_contains(&asked.stdout, "\ndate_inserted = ?\n");
+        assert_lacks(&asked.stdout, "format =");
     }
 }
 
@@ -441,10 +438,7 @@ fn a_value_that_a_check_refuses_is_not_written() {
     );
     let asked = env.run("adopt t");
     assert!(keys(&asked).contains("success = ? }"), "{asked:?}");
-    assert!(
-        asked.stdout.contains("left alone: 'done' in 1 row (a CHECK constraint refuses it)"),
-        "{asked:?}"
-    );
+    assert_contains(&asked.stdout, "left alone: 'done' in 1 row (a CHECK constraint refuses it)");
     let Some((env, database)) = server("CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'new', created_at {instant} NOT NULL);
         INSERT INTO t VALUES (1, 'new', now()), (2, 'done', now());
         ALTER TABLE t ADD CHECK (status IN ('new', 'success')) NOT VALID") else {
@@ -452,12 +446,9 @@ fn a_value_that_a_check_refuses_is_not_written() {
     };
     let adopted = env.run("adopt t").success();
     assert!(keys(&adopted).contains(r#"error = "new", success = "success" }"#), "{adopted:?}");
-    assert!(
-        adopted.stdout.contains("left alone: 'done' in 1 row (a CHECK constraint refuses it)"),
-        "{adopted:?}"
-    );
+    assert_contains(&adopted.stdout, "left alone: 'done' in 1 row (a CHECK constraint refuses it)");
     // Every pass has to find the same notes.
-    assert!(adopted.stdout.contains("\nstate_dir = \"/"), "{adopted:?}");
+    assert_contains(&adopted.stdout, "\nstate_dir = \"/");
     drop(database);
 }
 
@@ -465,11 +456,11 @@ fn a_value_that_a_check_refuses_is_not_written() {
 fn a_state_directory_that_is_named_is_written() {
     let env = TestEnv::with_schema(&on(EMAILS, ON_SQLITE));
     let adopted = env.run("adopt --state-dir kept").success();
-    assert!(adopted.stdout.contains("/kept\"\n"), "{adopted:?}");
+    assert_contains(&adopted.stdout, "/kept\"\n");
     let mut command = env.command("adopt");
     let adopted = command.env("BACKLOG_STATE_DIR", "/var/lib/kept").output().unwrap();
     let adopted = crate::testenv::ran(&adopted).success();
-    assert!(adopted.stdout.contains("state_dir = \"/var/lib/kept\"\n"), "{adopted:?}");
+    assert_contains(&adopted.stdout, "state_dir = \"/var/lib/kept\"\n");
 }
 
 #[test]
@@ -508,8 +499,8 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
         for env in on_both {
             let adopted = env.run("adopt");
             // One has a record without a date, which is an error of check's.
-            assert!(adopted.stderr.contains(", 0 questions open\n"), "{adopted:?}");
-            fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
+            assert_contains(&adopted.stderr, ", 0 questions open\n");
+            env.write("adopted.toml", &adopted.stdout);
             let adopted: toml::Table = adopted.stdout.parse().unwrap();
             let mut adopted = adopted["queue"][&**queue].as_table().unwrap().clone();
             adopted.remove("db");
@@ -568,7 +559,7 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
     env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
     let adopted = env.run("adopt");
     assert_eq!(adopted.exit, Some(1), "{adopted:?}");
-    assert!(adopted.stdout.contains("QUESTION: which queue is worked off?"), "{adopted:?}");
+    assert_contains(&adopted.stdout, "QUESTION: which queue is worked off?");
 }
 
 #[test]
@@ -580,7 +571,7 @@ fn a_password_is_in_no_proposal() {
         !adopted.stdout.contains("secret") && !adopted.stderr.contains("secret"),
         "{adopted:?}"
     );
-    assert!(adopted.stdout.contains("db = \"postgres://"), "{adopted:?}");
+    assert_contains(&adopted.stdout, "db = \"postgres://");
 }
 
 /// How a proposal compares with the key of a table: see tests/tables/public/README.md.
@@ -613,7 +604,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let table = key["table"].as_str().unwrap();
     let adopted = env.run(&format!("adopt --table {table}"));
     assert!(adopted.exit.is_some_and(|exit| exit < 2), "{table}: {adopted:?}");
-    fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
+    env.write("adopted.toml", &adopted.stdout);
     if adopted.stdout.contains("# QUESTION: ") {
         return Mark::Asked;
     }
@@ -696,7 +687,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let mut listed: Vec<_> = listed
         .lines()
         .map(|row| {
-            let row: serde_json::Value = serde_json::from_str(row).unwrap();
+            let row = json(row);
             let parts =
                 row["id"].as_array().map(|parts| parts.iter().map(part).collect::<Vec<_>>());
             parts.map_or_else(|| part(&row["id"]), |parts| parts.join(","))
@@ -831,18 +822,15 @@ fn what_is_proposed_can_be_appended_to_a_file_with_other_queues() {
     );
     // The first file has an open question and no end of line.
     let mut file = String::from("[queue.orders]\ndb = ?\n# [queue.mails]");
-    fs::write(env.path("backlog.toml"), &file).unwrap();
+    env.write("backlog.toml", &file);
     for (table, queue) in [("orders", "orders-2"), ("mails", "mails"), ("orders", "orders-3")] {
         let adopted = env.run(&format!("adopt {table}"));
         file += &adopted.stdout;
-        fs::write(env.path("backlog.toml"), &file).unwrap();
+        env.write("backlog.toml", &file);
         let renamed =
             format!("backlog.toml has a queue {table} already: this one is named {queue}\n");
         assert_eq!(adopted.stderr.contains(&renamed), table != queue, "{adopted:?}");
-        assert!(
-            adopted.stderr.contains(&format!("backlog check --queue {queue}\n")),
-            "{adopted:?}"
-        );
+        assert_contains(&adopted.stderr, &format!("backlog check --queue {queue}\n"));
     }
     let file: toml::Table = file.replace('?', "'a.db'").parse().unwrap();
     let queues: Vec<_> = file["queue"].as_table().unwrap().keys().collect();

@@ -1,6 +1,6 @@
 //! Alarms, played through as an operator who sets them up: each comes when it must, and none on a quiet day.
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, signal};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, signal};
 
 /// What docs/on-call.md recommends.
 fn limits() -> Vec<String> {
@@ -80,8 +80,7 @@ fn a_dead_cron_is_told() {
 
 #[test]
 fn a_hung_pass_is_told() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - MINUTE);
+    let env = TestEnv::with_record(1, MIDNIGHT - MINUTE);
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
     let words =
@@ -91,9 +90,9 @@ fn a_hung_pass_is_told() {
     assert_eq!(alarm(&env, MIDNIGHT + 14 * MINUTE).split(':').next(), Some("0 OK"));
     let said = alarm(&env, MIDNIGHT + 61 * MINUTE);
     assert!(said.starts_with("2 CRITICAL: "), "{said}");
-    assert!(said.contains("hung_lines 1 (>0)"), "{said}");
+    assert_contains(&said, "hung_lines 1 (>0)");
     assert!(signal("-TERM", child.id()));
-    ran(&child.wait_with_output().unwrap());
+    child.ran();
 }
 
 #[test]
@@ -140,8 +139,7 @@ fn records_of_an_old_date_are_overdue_only_once_a_pass_should_have_tried_them() 
 
 #[test]
 fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - MINUTE);
+    let env = TestEnv::with_record(1, MIDNIGHT - MINUTE);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
     let child = env.spawn(&format!("process --progressive --now {now} -- {}", sh(&pausing.script)));
@@ -149,14 +147,14 @@ fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
     let said = alarm(&env, MIDNIGHT + 90 * MINUTE);
     assert!(said.starts_with("0 OK: "), "{said}");
     pausing.let_go();
-    ran(&child.wait_with_output().unwrap()).silent();
+    child.ran().silent();
 }
 
 #[test]
 fn passes_that_cannot_be_read_are_no_quiet_day() {
     let env = table();
     assert_eq!(pass(&env, MIDNIGHT, "--max-attempts 1", "false"), Some(1));
-    std::fs::write(env.path("test.db.backlog/state.db"), "garbage\n").unwrap();
+    env.write("test.db.backlog/state.db", "garbage\n");
     let said = alarm(&env, MIDNIGHT + MINUTE);
     assert!(said.starts_with("3 UNKNOWN: archived_24h: could not open "), "{said}");
 }
@@ -192,10 +190,10 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
         assert!(said.starts_with("2 CRITICAL: ") && said.contains("failing 2h (>1h)"), "{said}");
         let status = env.run_at(MIDNIGHT + 2 * HOUR, &format!("status {schedule}")).stdout;
         let says = says.trim_start_matches("backlog: ").replace("13", "24");
-        assert!(status.contains(says.trim()), "{status}");
+        assert_contains(&status, says.trim());
         let at = MIDNIGHT + 2 * HOUR;
         let checked = env.run_at(at, &format!("check {schedule} -- /bin/true"));
-        assert!(checked.stdout.contains(&format!("warning  passes      {says}")), "{checked:?}");
+        assert_contains(&checked.stdout, &format!("warning  passes      {says}"));
         // It goes on, is over, and the next one is told again after an hour.
         if schedule.starts_with("--ndays") {
             assert_eq!(mails(&night(&env, 40..50, 30, &broken)), []);
@@ -238,8 +236,7 @@ fn archived_records_of_many_passes_send_one_mail_an_hour() {
 
 #[test]
 fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures_has_new_ones() {
-    let env = TestEnv::new();
-    env.insert(12, MIDNIGHT - MINUTE);
+    let env = TestEnv::with_records(12, MIDNIGHT - MINUTE);
     let broken = "--ndays 360 -- false";
     let pass = |env: &TestEnv, now: i64| env.run_at(now, &format!("process {broken}")).stderr;
     let said: Vec<_> = (0..30).map(|hours| pass(&env, MIDNIGHT + hours * HOUR)).collect();
@@ -249,7 +246,7 @@ fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures
     env.sql("CREATE TABLE outbox (id INTEGER PRIMARY KEY, created_at TEXT NOT NULL, sent_at TEXT)");
     let config = "[queue.outbox]\ndb = 'test.db'\ntable = 'outbox'\nstatus = false\nwhere = 'sent_at IS NULL'\n\
                   date_inserted = 'created_at'\non_success = { sent_at = '{now}' }\nndays = 9\nexec = ['false']\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let passes = |hours: std::ops::Range<i64>, new: i64| -> Vec<String> {
         let pass = |hour: i64| {
             let rows = format!(
@@ -261,7 +258,7 @@ fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures
             env.sql(&rows);
             let now = format!("@{}", MIDNIGHT + hour * HOUR);
             let mut command = env.command(&format!("process --now {now}"));
-            ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stderr
+            command.env_remove("BACKLOG_DB").ran().stderr
         };
         hours.map(pass).collect()
     };

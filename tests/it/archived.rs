@@ -1,14 +1,12 @@
 //! What cron's mail says of archived records.
 
-use std::fs;
-
-use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, quoted, ran, sh};
+use crate::testenv::{HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_lacks, quoted, sh};
 
 /// Fails by one of two causes, the second one for each third record.
 const TWO_CAUSES: &str = "[ $((BACKLOG_ID % 3)) = 0 ] && echo 'HTTP 422 no amount' >&2 || echo \"HTTP 410 gone: $BACKLOG_ID\" >&2; exit 1";
 
 fn pass(env: &TestEnv, words: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --fibonacci --max-attempts 1 {words}"))
+    env.pass(&format!("--fibonacci --max-attempts 1 {words}"))
 }
 
 /// Runs a command line that a message shows.
@@ -18,7 +16,7 @@ pub fn follow(env: &TestEnv, line: &str) -> Ran {
     let words: Vec<_> = words[1..].iter().map(String::as_str).collect();
     let mut command = env.command(&words);
     // From anywhere.
-    ran(&command.env_remove("BACKLOG_DB").current_dir("/").output().unwrap())
+    command.env_remove("BACKLOG_DB").current_dir("/").ran()
 }
 
 fn shlex_split(line: &str) -> Vec<String> {
@@ -31,8 +29,7 @@ fn shlex_split(line: &str) -> Vec<String> {
 
 #[test]
 fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT - 60);
+    let env = TestEnv::with_records(3, MIDNIGHT - 60);
     let first = pass(&env, "-- false");
     let lines: Vec<_> = first.stderr.lines().collect();
     assert_eq!(lines[0], "backlog: record 3 failed after 1 attempt; archived: exit status 1");
@@ -42,9 +39,9 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     assert_eq!(env.count("NEW"), 3);
     let toml =
         "[queue.e-mails]\ndb = 'test.db'\nfibonacci = true\nmax_attempts = 1\nexec = ['false']\n";
-    fs::write(env.path("backlog.toml"), toml).unwrap();
+    env.write("backlog.toml", toml);
     let mut process = env.command("process --where 'ID < 2' --now @1795219200");
-    let of_queue = ran(&process.env_remove("BACKLOG_DB").output().unwrap());
+    let of_queue = process.env_remove("BACKLOG_DB").ran();
     let last = of_queue.stderr.lines().last().unwrap();
     let command = last.strip_prefix("backlog: queue e-mails: this brings it back: ").unwrap();
     let restored = follow(&env, command).success().stdout;
@@ -53,8 +50,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
 
 #[test]
 fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
-    let env = TestEnv::new();
-    env.insert(130, MIDNIGHT - 60);
+    let env = TestEnv::with_records(130, MIDNIGHT - 60);
     let ran = pass(&env, &format!("-- {}", sh(TWO_CAUSES)));
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!((ran.exit, lines.len()), (Some(1), 13));
@@ -85,13 +81,13 @@ fn a_table_that_cannot_show_archived_records_names_no_command_for_them() {
                   where = 'sent_at is null'\ndate_inserted = 'created_at'\n\
                   on_success = { sent_at = '{now}' }\non_archive = { sent_at = 'never' }\n\
                   give_up_on = [65]\nexec = ['/bin/sh', '-c', 'exit 65']\n";
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let why = "`restore` cannot tell the archived records of table outbox from others: ";
     for (now, condition, lines) in [(MIDNIGHT, "id = 1", 2), (MIDNIGHT + HOUR, "id > 1", 13)] {
         let ran = env.run_at(now, &format!("process --queue outbox --where {}", quoted(condition)));
         let ran = ran.fails(1, &[why]);
         assert_eq!(ran.stderr.lines().count(), lines, "{}", ran.stderr);
-        assert!(!ran.stderr.contains("backlog restore"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "backlog restore");
     }
 }
 

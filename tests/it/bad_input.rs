@@ -3,7 +3,9 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, skipped, with_options};
+use crate::testenv::{
+    MIDNIGHT, Ran, Runs, SCHEMA, TestEnv, assert_contains, json, quoted, ran, skipped, with_options,
+};
 
 const PROCESS: &str = "process --ndays 1 -- true";
 
@@ -64,10 +66,9 @@ fn by_nobody(env: &TestEnv, args: &str) -> Option<Ran> {
 
 #[test]
 fn a_read_only_database_is_found_out_before_the_first_handler() {
-    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    let env = TestEnv::with_schema(SCHEMA);
     env.insert(2, MIDNIGHT);
-    let (state, touch) =
-        ("/tmp/backlog-test-state-of-nobody", env.path("ran").display().to_string());
+    let (state, touch) = ("/tmp/backlog-test-state-of-nobody", env.path_text("ran"));
     let args = format!("process --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch {touch}");
     let ran = by_nobody(&env, &args);
     let _ = std::fs::remove_dir_all(state);
@@ -89,7 +90,7 @@ fn who_may_not_make_files_beside_a_database_in_wal_mode_is_told_so() {
 #[test]
 fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why() {
     let env = TestEnv::new();
-    std::fs::write(env.path("file"), "").unwrap();
+    env.write("file", "");
     let said = |dir: &str| {
         let args = format!("process --ndays 1 --state-dir {} -- true", quoted(dir));
         env.run(&args).fails(1, &[]).stderr
@@ -108,7 +109,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
         "; /sys belongs to user ",
         ": run as that user, or give every line of this table the same --state-dir, because ",
     ] {
-        assert!(said.contains(says), "{says:?} is not in {said}");
+        assert_contains(&said, says);
     }
     assert_eq!(said.matches("/sys/state").count(), 1, "{said}");
 }
@@ -163,10 +164,9 @@ fn ids_may_be_any_integer_or_text() {
         env.sql(&format!("INSERT INTO BACKLOG VALUES ({id}, 'NEW', '2026-11-21')"));
     }
     let handler = env.script("handler", "printf '%s\\n' \"$BACKLOG_ID\" >>ids");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --jobs 3 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 --jobs 3 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 15);
-    let mut ids: Vec<_> =
-        std::fs::read_to_string(env.path("ids")).unwrap().lines().map(String::from).collect();
+    let mut ids: Vec<_> = env.read("ids").lines().map(String::from).collect();
     ids.sort();
     let mut expected: Vec<String> =
         texts.join("\n").replace("''", "'").lines().map(String::from).collect();
@@ -190,7 +190,7 @@ fn ids_that_name_no_single_record_are_reported_and_left_alone() {
         "its id is a Real",
         "its id is not UTF-8",
     ] {
-        assert!(ran.stderr.contains(says), "{says:?} is not in {}", ran.stderr);
+        assert_contains(&ran.stderr, says);
     }
     let rows = env.query("SELECT DISTINCT STATUS FROM BACKLOG WHERE ID IS NOT 1 ORDER BY 1");
     assert_eq!(rows, "ERROR\nNEW");
@@ -205,7 +205,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
     env.sql(&format!(
         "INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('{long}', '2026-11-21'), (7, 'soon')"
     ));
-    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -v -- true").success();
+    let ran = env.pass("--ndays 1 -v -- true").success();
     let cut = format!("{}...", "é".repeat(200));
     assert_eq!(
         ran.stderr,
@@ -218,7 +218,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
     );
     for args in ["list", "list --json"] {
         let ran = env.run(args).success();
-        assert!(ran.stdout.contains(&long), "{}", ran.stdout);
+        assert_contains(&ran.stdout, &long);
     }
     for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL")] {
         env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
@@ -283,14 +283,14 @@ fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
     let tried = env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID");
     assert_eq!(tried, (1..=within.len()).map(|id| id.to_string()).collect::<Vec<_>>().join("\n"));
     let undated = env.run_at(MIDNIGHT, "status --json --ndays 1").success().stdout;
-    let undated: serde_json::Value = serde_json::from_str(&undated).unwrap();
+    let undated = json(&undated);
     assert_eq!(undated["statuses"]["NEW"]["by_age"]["undated"], garbage.len());
     // 2026-02-30 sorts among the old dates; status counts it.
     let says = format!(
         "{} pending records are not tried, because their DATE_INSERTED cannot be read",
         garbage.len() - 1
     );
-    assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+    assert_contains(&ran.stderr, &says);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn garbage_in_the_counters_counts_as_due() {
     );
     env.sql("INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES (NULL, NULL), (3, NULL), (3, 'soon'), (-5, '2026-11-20'), ('many', '2026-11-20'), (9999999999, '2026-10-01'), (2.5, '2026-11-20'), (99, '2026-11-20')");
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &format!("process --fibonacci --order oldest -- {handler}")).silent();
+    env.pass(&format!("--fibonacci --order oldest -- {handler}")).silent();
     // Only number 8 waits: 30 days after its last failure, and one with more does not overflow.
     assert_eq!(env.handled(), ["1", "2", "3", "4", "5", "6", "7"]);
 }
@@ -424,15 +424,14 @@ fn a_table_that_cannot_be_written_at_all_is_named_with_the_database() {
 
 #[test]
 fn a_trigger_that_refuses_one_record_is_named_and_holds_up_no_other() {
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT);
+    let env = TestEnv::with_records(5, MIDNIGHT);
     env.sql("CREATE TRIGGER no_three BEFORE UPDATE ON BACKLOG WHEN new.ID = 3 AND new.STATUS = 'SUCCESS' BEGIN SELECT raise(ABORT, 'not this one'); END");
     let says =
         ["record 3 is not tried", "STATUS = 'SUCCESS': not this one; no handler was started"];
     env.run_at(MIDNIGHT, PROCESS).fails(1, &says);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|NEW\n4|SUCCESS\n5|SUCCESS");
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
-    env.run_at(MIDNIGHT, "process --fibonacci --jobs 2 -- true").fails(1, &says);
+    env.pass("--fibonacci --jobs 2 -- true").fails(1, &says);
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE FAILURES > 0"), "");
     assert_eq!(env.count("SUCCESS"), 4);
 }
@@ -445,14 +444,12 @@ fn a_trigger_that_fails_on_one_record_takes_no_other_outcome_with_it() {
         ("zeroblob(9999999999)", "string or blob too big"),
         ("raise(ROLLBACK, 'not this one')", "not this one"),
     ] {
-        let env = TestEnv::new();
-        env.insert(5, MIDNIGHT);
+        let env = TestEnv::with_records(5, MIDNIGHT);
         env.sql(&format!(
             "CREATE TRIGGER no AFTER UPDATE ON BACKLOG WHEN new.ID = 3 BEGIN SELECT {failing}; END"
         ));
         let says = format!("STATUS = 'ERROR': {says}; no handler was started");
-        env.run_at(MIDNIGHT, "process --fibonacci -- true")
-            .fails(1, &["record 3 is not tried", &says]);
+        env.pass("--fibonacci -- true").fails(1, &["record 3 is not tried", &says]);
         assert_eq!(
             env.statuses(),
             "1|SUCCESS\n2|SUCCESS\n3|NEW\n4|SUCCESS\n5|SUCCESS",
@@ -464,8 +461,7 @@ fn a_trigger_that_fails_on_one_record_takes_no_other_outcome_with_it() {
 #[test]
 fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
     let ignore = |when: &str| {
-        let env = TestEnv::new();
-        env.insert(3, MIDNIGHT);
+        let env = TestEnv::with_records(3, MIDNIGHT);
         env.sql(&format!(
             "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN {when} BEGIN SELECT raise(IGNORE); END"
         ));
@@ -493,12 +489,11 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
 
 #[test]
 fn a_joblog_that_cannot_be_opened_is_found_out_before_the_first_handler() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --ndays 1 --joblog no/such/dir -- true")
+    let env = TestEnv::with_records(1, MIDNIGHT);
+    env.pass("--ndays 1 --joblog no/such/dir -- true")
         .fails(1, &["could not open the joblog no/such/dir"]);
     assert_eq!(env.count("NEW"), 1);
-    env.run_at(MIDNIGHT, "process --ndays 1 --joblog /dev/full -- true")
+    env.pass("--ndays 1 --joblog /dev/full -- true")
         .fails(1, &["the records are settled, but the joblog is incomplete"]);
     assert_eq!(env.count("SUCCESS"), 1);
 }
@@ -509,7 +504,7 @@ fn status_and_dates_of_odd_types_are_read_as_they_are() {
         "CREATE TABLE backlog (id INTEGER PRIMARY KEY, status DATETIME, date_inserted TIMESTAMP NOT NULL, failures BIGINT, last_failure BIGINT)",
     );
     env.sql("INSERT INTO backlog VALUES (1, 'NEW', 1795219200, 0, NULL), (2, NULL, 1795219200, 0, NULL), (3, 5, 1795219200, 0, NULL)");
-    env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
+    env.pass("--fibonacci -- false").silent();
     assert_eq!(
         env.query("SELECT * FROM backlog"),
         "1|ERROR|1795219200|1|1795219200\n2||1795219200|0|\n3|5|1795219200|0|"
@@ -526,14 +521,15 @@ fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
     let env = TestEnv::empty();
     let mut command = env.command(PROCESS);
     let command = command.env("BACKLOG_DB", "postgres://u@localhost:1/d");
-    ran(&command.env("PGREQUIREAUTH", "scram-sha-256").output().unwrap())
+    command
+        .env("PGREQUIREAUTH", "scram-sha-256")
+        .ran()
         .fails(2, &["PGREQUIREAUTH is not supported; unset it, or use one of PGHOST, "]);
 }
 
 #[test]
 fn a_name_in_double_quotes_that_no_column_has_is_no_text() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     for condition in ["\"nosuch\" > 1", "STATUS = \"NEWW\""] {
         let args = format!("process --ndays 1 --where {} -- true", quoted(condition));
         env.run_at(MIDNIGHT, &args).fails(1, &["is not a condition in SQL: no such column"]);

@@ -290,11 +290,11 @@ fn a_browser_shows_the_page_and_asks_nobody_for_anything() {
 fn what_slips_through_as_markup_does_nothing() {
     let [queues, _] = pages();
     let Some(mut tab) = Tab::new() else { return };
-    let page = fs::read_to_string(queues.path("page.html")).unwrap();
+    let page = queues.read("page.html");
     let foreign = "<main id=\"main\"><script>window.run = 1</script><img src=\"http://127.0.0.1:9/\" \
                    onerror=\"window.run = 2\"><p id=\"red\" style=\"color: red\">";
     let page = page.replacen("<main id=\"main\">", foreign, 1);
-    fs::write(queues.path("page.html"), page).unwrap();
+    queues.write("page.html", page);
     tab.open(&queues.path("page.html"), 1_600, "light");
     assert_eq!(tab.text("typeof window.run"), "undefined");
     assert_ne!(

@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, skipped};
 
 const SCHEMA: &str = "CREATE TABLE backlog (id {bytes} PRIMARY KEY, status text NOT NULL DEFAULT 'NEW', date_inserted text,
     failures int NOT NULL DEFAULT 0, last_failure text, last_error text, payload text);
@@ -51,7 +51,7 @@ fn bytes_are_an_id_for_every_command() {
             "{listed}"
         );
         let explained = env.run_at(MIDNIGHT, "explain --fibonacci 00FF").success().stdout;
-        assert!(explained.contains("record 00ff: ERROR"), "{explained}");
+        assert_contains(&explained, "record 00ff: ERROR");
         // It is archived by this pass, and brought back by what that says.
         env.run_at(MIDNIGHT + 60, &words);
         assert_eq!(query("SELECT count(*) FROM backlog WHERE status = 'ARCHIVED'"), "3");
@@ -63,7 +63,7 @@ fn bytes_are_an_id_for_every_command() {
         );
         env.run_at(MIDNIGHT + 60, "retry 00ff");
         let checked = env.run_at(MIDNIGHT, "check --fibonacci -- true").stdout;
-        assert!(!checked.contains("never tried"), "{checked}");
+        assert_lacks(&checked, "never tried");
     });
 }
 
@@ -74,7 +74,7 @@ fn passes_that_are_cut_short_go_on_behind_bytes() {
             let line = "process --ndays 1 --max-records 1 --set payload=payload";
             env.run_at(MIDNIGHT + pass, line).fails(2, &[]);
             env.run_at(MIDNIGHT + pass, &format!("{line} -- tee -a handled")).success();
-            let handled = std::fs::read_to_string(env.path("handled")).unwrap();
+            let handled = env.read("handled");
             assert!(handled.ends_with(id), "{handled} in pass {pass}");
         }
         assert_eq!(query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
@@ -83,8 +83,8 @@ fn passes_that_are_cut_short_go_on_behind_bytes() {
             let text = format!(
                 "import json, sys\nfor it in map(json.loads, sys.stdin):\n    'backlog' in it or print(json.dumps({{'id': {answer}, 'outcome': 'success'}}), flush=True)\n"
             );
-            std::fs::write(env.path("handler.py"), text).unwrap();
-            env.run_at(MIDNIGHT, "process --progressive --stream -- python3 handler.py").silent();
+            env.write("handler.py", text);
+            env.pass("--progressive --stream -- python3 handler.py").silent();
             assert_eq!(query("SELECT DISTINCT status FROM backlog"), "SUCCESS", "{answer}");
         }
     });

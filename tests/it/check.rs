@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, sh, skipped};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, sh, skipped};
 
 /// A `crontab` that shows these lines.
 fn with_crontab(env: &TestEnv, lines: &str) {
     std::fs::create_dir_all(env.path("bin")).unwrap();
-    std::fs::write(env.path("table"), lines).unwrap();
+    env.write("table", lines);
     env.script("bin/crontab", &format!("cat {}", env.path("table").display()));
 }
 
@@ -23,14 +23,14 @@ fn with_programs(env: &TestEnv) -> String {
 fn run(env: &TestEnv, args: &str) -> Ran {
     let mut command = env.command(args);
     command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
-    ran(&command.env("HOME", env.path("")).output().unwrap())
+    command.env("HOME", env.path("")).ran()
 }
 
 /// The findings about something, as `level text`.
 fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
     let now = format!("@{MIDNIGHT}");
     let ran = run(env, &format!("check --json --now {now} {args}"));
-    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let json = ran.json();
     let mends = ran.stdout.contains("\"level\":\"error\"");
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
     let found = json["findings"].as_array().unwrap().iter();
@@ -42,7 +42,7 @@ fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
 /// The statements that mend what `check` found, which is nothing that must be mended.
 fn statements(env: &TestEnv, args: &str) -> Vec<String> {
     let ran = run(env, &format!("check --json {args}")).success();
-    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let json = ran.json();
     let found = json["findings"].as_array().unwrap().iter();
     found.filter_map(|it| it["statement"].as_str().map(String::from)).collect()
 }
@@ -64,9 +64,9 @@ fn a_sound_table_needs_no_mending_and_is_not_touched() {
         "ok       handler     /bin/true\n",
         "warning  crontab     no line that can be read here works on this queue",
     ] {
-        assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
+        assert_contains(&ran.stdout, line);
     }
-    assert!(!ran.stdout.contains("\nerror"), "{}", ran.stdout);
+    assert_lacks(&ran.stdout, "\nerror");
     assert_eq!(std::fs::read(env.db()).unwrap(), before);
     assert!(!env.path("test.db.backlog").exists(), "nothing was made");
 }
@@ -129,7 +129,7 @@ fn a_missing_index_comes_with_its_statement_which_helps() {
         ));
         with_crontab(&env, "");
         let config = format!("[defaults]\ntable = 'odd \"name'\n{config}");
-        std::fs::write(env.path("backlog.toml"), config).unwrap();
+        env.write("backlog.toml", config);
         let statements = statements(&env, "");
         assert_eq!(statements.len(), 2, "{statements:?}");
         env.sql(&statements.join("\n"));
@@ -165,15 +165,15 @@ fn what_else_is_wrong_is_said_at_once() {
         assert!(found[0].ends_with(says), "{found:?}");
     }
     let missing = findings(&env, "database", "--table missing");
-    assert!(missing[0].contains("no table \"missing\"; tables here: BACKLOG"), "{missing:?}");
+    assert_contains(&missing[0], "no table \"missing\"; tables here: BACKLOG");
 }
 
 #[test]
 fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
     let env = TestEnv::new();
     let config = "[queue.a]\ndb = 'test.db'\nndays = 2\nexec = ['true']\n";
-    std::fs::write(env.path("etc.toml"), config).unwrap();
-    let (db, home) = (env.db().display().to_string(), env.path("").display().to_string());
+    env.write("etc.toml", config);
+    let (db, home) = (env.path_text("test.db"), env.path_text(""));
     let path = with_programs(&env);
     let none =
         "warning no line that can be read here works on this queue; `backlog crontab` prints one";
@@ -261,9 +261,9 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     let env = TestEnv::new();
     with_programs(&env);
     env.script("crlf", "");
-    std::fs::write(env.path("plain"), "").unwrap();
-    std::fs::write(env.path("crlf"), "#!/bin/sh\r\n").unwrap();
-    let (dir, db) = (env.path("").display().to_string(), env.db().display().to_string());
+    env.write("plain", "");
+    env.write("crlf", "#!/bin/sh\r\n");
+    let (dir, db) = (env.path_text(""), env.path_text("test.db"));
     let dir = dir.trim_end_matches('/');
     let line =
         |command: &str| format!("* * * * * {}\n", command.replace("SHOP", &db).replace("DIR", dir));
@@ -547,7 +547,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     let path = with_programs(&env);
     with_crontab(&env, "");
     let line = |user: &str, age: &str| {
-        let db = env.db().display().to_string();
+        let db = env.path_text("test.db");
         format!("{path}@daily {user} backlog process --db {db} {age} -- x\n")
     };
     let bad = format!("{}60 * * * * nobody true\n", line("root", "--ndays 5"));
@@ -566,7 +566,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
         ("foreign", line("root", "--ndays 5")),
         ("spool", line("", "--ndays 5")),
     ] {
-        std::fs::write(env.path(name), text).unwrap();
+        env.write(name, text);
     }
     let hide = "set -e; for place in /etc/cron.d /var/spool/cron/crontabs; do \
                 mount -t tmpfs none $place; done; mount --bind crontab /etc/crontab; \
@@ -579,12 +579,12 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     command.args([env!("CARGO_BIN_EXE_backlog"), "check", "--", "/bin/true"]);
     command.env_clear().envs(like.get_envs().filter_map(|(name, it)| Some((name, it?))));
     command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
-    let ran = ran(&command.current_dir(env.path("")).output().unwrap());
+    let ran = command.current_dir(env.path("")).ran();
     if ran.stdout.is_empty() {
         return skipped(&format!("/etc/cron.d in check: {}", ran.stderr));
     }
     let lines: Vec<_> = ran.stdout.lines().filter(|it| it.contains("  crontab  ")).collect();
-    let taken = env.path("bin/backlog").display().to_string();
+    let taken = env.path_text("bin/backlog");
     let ignored = "cron ignores the file: ";
     let trust = "it must be root's, have one name, and be writable by root alone";
     let user = "the word before the command must be a user, and ";
@@ -662,7 +662,7 @@ fn queues_that_have_the_same_records_are_named() {
         };
         let table = if other.contains("table") { "" } else { "table = 't'\n" };
         let file = format!("[queue.a]\ntable = 't'\n{own}\n[queue.b]\n{table}{other}\n");
-        std::fs::write(env.path("backlog.toml"), file).unwrap();
+        env.write("backlog.toml", file);
         let found = findings(&env, "queues", "--queue a");
         let expected: Vec<_> = Some(expected).into_iter().filter(|it| !it.is_empty()).collect();
         assert_eq!(found, expected, "{other}");
@@ -737,7 +737,7 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!(found[0], format!("{takes} 2 (NEW)"));
     assert!(found[1].starts_with("error record 1 (ERROR) would not be tried: "), "{found:?}");
-    assert!(found[1].contains("not this one"), "{found:?}");
+    assert_contains(&found[1], "not this one");
     assert_eq!(dump(), before);
     let none = findings(&env, "rehearsal", "--rehearse");
     assert!(none[0].starts_with("warning it goes by a schedule: say one, "), "{none:?}");
@@ -772,7 +772,7 @@ fn printed_lines_do_the_same_from_anywhere() {
         let command = lines[0].split_once(" * * * ").unwrap().1.trim_start_matches("* ");
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &command.replace("\\%", "%")]).current_dir("/").env_clear();
-        let out = ran(&shell.output().unwrap());
+        let out = shell.ran();
         assert_eq!((out.exit, out.stderr.as_str()), (Some(0), ""), "{command}");
     }
     assert_eq!(env.query("SELECT STATUS FROM \"it's 100%\""), "SUCCESS\nSUCCESS");
@@ -804,13 +804,13 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     let env = TestEnv::minimal();
     let config =
         "[queue.e-mail]\ndb = 'test.db'\nexec = ['/bin/true']\npolicy = 'even'\nevery = '10m'\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let mut command = env.command("crontab --queue e-mail");
-    let printed = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout;
+    let printed = command.env_remove("BACKLOG_DB").ran().success().stdout;
     let program = env!("CARGO_BIN_EXE_backlog");
     let file = env.path("backlog.toml").canonicalize().unwrap().display().to_string();
     let line = format!("\n*/10 * * * * {program} process --config {file} --queue e-mail\n");
-    assert!(printed.contains(&line), "{printed}");
+    assert_contains(&printed, &line);
     assert!(printed.starts_with("SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n"));
     let units = |systemd: &str, every: &str| {
         env.run(&format!("crontab --queue e-mail {systemd} --every {every}")).success().stdout
@@ -822,7 +822,7 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     for line in
         [condition, "\nType=oneshot\nUser=", "\nTimeoutStartSec=infinity\n", "\n#OnFailure="]
     {
-        assert!(system.contains(line), "{line:?} is not in {system}");
+        assert_contains(&system, line);
     }
     verify(&env, &system);
     let user = units("--systemd=user", "10m");
@@ -850,7 +850,7 @@ fn verify(env: &TestEnv, units: &str) -> Vec<String> {
     match analyze.arg("verify").args(names.iter().map(|name| dir.join(name))).output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(!said.contains("backlog-"), "{said}");
+            assert_lacks(&said, "backlog-");
         }
         Err(_) => skipped("systemd's check of the printed units: there is no systemd-analyze"),
     }
@@ -865,7 +865,7 @@ fn queues_with_similar_names_have_units_of_their_own() {
     {
         let args = format!("crontab --systemd --queue {queue} {options} -- true");
         let units = env.run(&args).success().stdout;
-        assert!(units.contains(&format!("Description=backlog, queue {queue}: ")), "{units}");
+        assert_contains(&units, &format!("Description=backlog, queue {queue}: "));
         names.extend(verify(&env, &units));
     }
     assert_eq!(names[0], "backlog-a_b.service");
@@ -881,7 +881,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     with_crontab(&env, "");
     let config = "[defaults]\ntable = 't'\ndate_inserted = 'at'\nwhere = 'done = 0'\non_success = { why = 'x' }\nexec = ['./handler']\n\
                   jobs = 0\norder = 'new'\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     // These two cannot be read at all; the rest is looked at all the same.
     assert_eq!(
         findings(&env, "options", ""),
@@ -948,7 +948,7 @@ fn a_column_stands_in_a_proposed_index_once() {
     let env = TestEnv::with_schema("CREATE TABLE t (s TEXT, at TEXT)");
     with_crontab(&env, "");
     let proposed = statements(&env, "--table=t --set=status=s --set=date_inserted=at --set=id=at");
-    assert!(proposed[0].contains("\"t_backlog\" ON \"t\" (\"at\") WHERE "), "{proposed:?}");
+    assert_contains(&proposed[0], "\"t_backlog\" ON \"t\" (\"at\") WHERE ");
 }
 
 #[test]
@@ -964,7 +964,7 @@ fn nothing_is_written_to_a_log_that_a_crash_left() {
     let copy = env.path("copy/test.db");
     let before = std::fs::read(&copy).unwrap();
     let ran = run(&env, &format!("check --db {}", copy.display())).success();
-    assert!(ran.stdout.contains("1 row, 1 pending"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "1 row, 1 pending");
     assert!(std::fs::read(&copy).unwrap() == before, "the log is where it was");
     assert!(env.path("copy/test.db-wal").exists());
 }
@@ -975,7 +975,7 @@ fn printed_lines_carry_what_was_said_anywhere() {
     env.script("x", "");
     let line = |variables: &[(&str, &str)], args: &str| {
         let mut command = env.command(&format!("crontab {args} -- ./x"));
-        let ran = ran(&command.envs(variables.iter().copied()).output().unwrap()).success();
+        let ran = command.envs(variables.iter().copied()).ran().success();
         let line = ran.stdout.lines().last().unwrap().to_string();
         let db = env.db().canonicalize().unwrap().display().to_string();
         let line = line.replace(env!("CARGO_BIN_EXE_backlog"), "P").replace(&db, "DB");
@@ -993,7 +993,7 @@ fn printed_lines_carry_what_was_said_anywhere() {
         "*/5 * * * * P process --db DB --progressive --rate 5/s --strict --set 'status={column=\"state\"}' \
          --set 'id=nr' -- ./x"
     );
-    std::fs::write(env.path("sns.json"), "{}").unwrap();
+    env.write("sns.json", "{}");
     let sns = line(&[], "--policy sns:sns.json '--where=-1 > ID'");
     assert_eq!(sns, "* * * * * P process --db DB --policy sns:./sns.json '--where=-1 > ID' -- ./x");
     // A link may lead elsewhere tomorrow.
@@ -1001,7 +1001,7 @@ fn printed_lines_carry_what_was_said_anywhere() {
     let linked = env.run("crontab --ndays 1 -- ./link").success().stdout;
     assert!(linked.trim_end().ends_with("/link"), "{linked}");
     let ages = env.run("crontab --min-ndays 1 --ndays 7 -- x").success().stdout;
-    assert!(ages.contains("# 1 to 7 days old, every 1h.\n0 * * * * "), "{ages}");
+    assert_contains(&ages, "# 1 to 7 days old, every 1h.\n0 * * * * ");
     let odd = "crontab --policy even --every 90s -- x";
     env.run(odd).fails(2, &["cron starts a line in whole minutes: write 2m, not 90s\n"]);
 }
@@ -1014,7 +1014,7 @@ fn no_index_is_proposed_for_a_table_that_takes_none() {
     );
     let found = env.run_at(MIDNIGHT, "check --ndays 1 -- /bin/true").stdout;
     assert!(!found.contains("CREATE") && !found.contains("index"), "{found}");
-    env.run_at(MIDNIGHT, "process --ndays 1 -- /bin/true").silent();
+    env.pass("--ndays 1 -- /bin/true").silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -1138,7 +1138,7 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
         "warning  trigger     audit runs",
         "ok       handler     /bin/true",
     ] {
-        assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
+        assert_contains(&ran.stdout, line);
     }
 }
 
@@ -1146,7 +1146,7 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
 fn a_broken_line_is_not_called_good_as_well() {
     let env = TestEnv::new();
     with_programs(&env);
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     let line = format!("* * * * * /no/such/backlog process --db {db} --ndays 360 -- /bin/true\n");
     with_crontab(&env, &line);
     let found = findings(&env, "crontab", "");
@@ -1159,7 +1159,7 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
     with_crontab(&env, "");
     let config = "[defaults]\ndb = 'test.db'\nfibonacci = true\nexec = ['true']\n[queue.reports]\n\
                   [queue.mails]\nmax_attempts = 5\nmax_age = '30d'\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let none = "warning no max_attempts and no max_age: nobody is told of a record that always fails; with one, \
                 it is archived and cron mails that";
     assert_eq!(findings(&env, "limits", "--queue reports"), [none]);
@@ -1167,14 +1167,14 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
     assert_eq!(findings(&env, "limits", "--queue mails"), [both]);
     let with = |name: &str, args: &str| {
         let mut command = env.command(args);
-        ran(&command.env_remove("BACKLOG_DB").env(name, "3").output().unwrap())
+        command.env_remove("BACKLOG_DB").env(name, "3").ran()
     };
     let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue; use one of MAX_REPORTS_RETRY_ATTEMPTS, \
                 MAX_MAILS_RETRY_ATTEMPTS\n";
     let check = with("MAX_REPORT_RETRY_ATTEMPTS", "check --queue reports");
-    assert!(check.stdout.contains(&format!("warning  limits      {says}")), "{}", check.stdout);
+    assert_contains(&check.stdout, &format!("warning  limits      {says}"));
     let pass = with("MAX_REPORT_RETRY_ATTEMPTS", "process --queue reports -v").success();
-    assert!(pass.stderr.contains(says), "{}", pass.stderr);
+    assert_contains(&pass.stderr, says);
     let check = with("MAX_REPORTS_RETRY_ATTEMPTS", "check --queue reports");
     let ok = "ok       limits      a failing record is archived after 3 attempts\n";
     assert!(check.stdout.contains(ok) && !check.stdout.contains("no queue"), "{}", check.stdout);

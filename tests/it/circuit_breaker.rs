@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv};
+use crate::testenv::{MIDNIGHT, MINUTE, POSTGRES_SCHEMA, Ran, SCHEMA, TestEnv, assert_contains};
 use test_support::cluster::cluster;
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
@@ -21,7 +21,7 @@ const MODES: [&str; 7] = [
 ];
 
 fn pass(env: &TestEnv, mode: &str, handler: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process {mode} {handler}"))
+    env.pass(&format!("{mode} {handler}"))
 }
 
 fn ids(env: &TestEnv, status: &str) -> String {
@@ -40,9 +40,9 @@ fn freeze(env: &TestEnv, which: &str) {
 
 /// A table that does not let these rows be charged, which does not show before that.
 fn with_uncountable(count: i64, which: &str) -> TestEnv {
-    let schema = include_str!("../../schema.sql");
+    let schema = SCHEMA;
     let failures = "FAILURES      INTEGER NOT NULL";
-    assert!(schema.contains(failures));
+    assert_contains(&schema, failures);
     let checked = format!("{failures} CHECK (FAILURES <> 7)");
     let env = TestEnv::with_schema(&schema.replace(failures, &checked));
     env.insert(count, HOUR_AGO);
@@ -148,8 +148,7 @@ fn a_row_whose_outcome_is_refused_does_not_stop_the_pass() {
 #[test]
 fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
     for mode in MODES {
-        let env = TestEnv::new();
-        env.insert(26, HOUR_AGO);
+        let env = TestEnv::with_records(26, HOUR_AGO);
         freeze(&env, "> 1");
         let says = ["10 records in a row had no outcome, the last one is 17", "this pass ends"];
         pass(&env, mode, "-- true").fails(1, &says);
@@ -168,8 +167,7 @@ fn missing_for(env: &TestEnv, ids: &str) -> String {
 #[test]
 fn a_handler_that_cannot_be_run_for_some_records_costs_those_an_attempt() {
     for mode in MODES {
-        let env = TestEnv::new();
-        env.insert(5, HOUR_AGO);
+        let env = TestEnv::with_records(5, HOUR_AGO);
         let handler = missing_for(&env, "3|4|5");
         pass(&env, mode, &format!("-- {handler}")).success();
         assert_eq!(env.handled(), ["5", "4", "3", "2", "1"], "{mode:?}");
@@ -182,8 +180,7 @@ fn a_handler_that_cannot_be_run_for_some_records_costs_those_an_attempt() {
 #[test]
 fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
     for mode in MODES {
-        let env = TestEnv::new();
-        env.insert(3, HOUR_AGO);
+        let env = TestEnv::with_records(3, HOUR_AGO);
         let handler = missing_for(&env, "*");
         let says = ["record 3 stays as it was: the handler exited with 127", "2 more records"];
         pass(&env, mode, &format!("-- {handler}")).fails(1, &says);
@@ -197,8 +194,7 @@ fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
 
 #[test]
 fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
-    let env = TestEnv::new();
-    env.insert(12, HOUR_AGO);
+    let env = TestEnv::with_records(12, HOUR_AGO);
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
         let says = format!("10 records in a row had no outcome, the last one is {last}:");
@@ -237,7 +233,7 @@ fn an_error_in_letters_that_the_database_has_not_is_left_out() {
         "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
     );
     let latin = cluster.existing("latin");
-    latin.sql(include_str!("../../schema.postgres.sql"));
+    latin.sql(POSTGRES_SCHEMA);
     latin.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z'), ('2026-11-20T23:00:00Z')");
     let env = TestEnv::on(&latin);
     let handler = env.script("handler", "echo '→ no route' >&2; exit 1");
@@ -263,15 +259,14 @@ fn rows_that_share_an_id_are_an_error_at_the_end() {
 
 #[test]
 fn a_column_that_is_added_while_handlers_run_costs_nothing() {
-    let env = TestEnv::new();
-    env.insert(4, HOUR_AGO);
-    let db = env.db().display().to_string();
+    let env = TestEnv::with_records(4, HOUR_AGO);
+    let db = env.path_text("test.db");
     let alter = format!(
         "sqlite3 -cmd '.timeout 9000' {db} \"ALTER TABLE BACKLOG ADD COLUMN c$BACKLOG_ID TEXT\""
     );
     for schedule in ["--fibonacci", "--progressive"] {
         let handler = env.script("alter", &format!("[ $BACKLOG_ID -gt 2 ] && {alter}; exit 0"));
-        env.run_at(MIDNIGHT, &format!("process {schedule} -- {handler}")).silent();
+        env.pass(&format!("{schedule} -- {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 4);
         env.sql(
             "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 0; ALTER TABLE BACKLOG DROP COLUMN c3;
@@ -286,7 +281,7 @@ fn rows_that_a_server_does_not_let_be_written_hold_up_no_other() {
     let Some(cluster) = cluster() else { return };
     for mode in MODES {
         let database = cluster.database();
-        database.sql(include_str!("../../schema.postgres.sql"));
+        database.sql(POSTGRES_SCHEMA);
         database.sql(
             "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
              - n * interval '1 s' FROM generate_series(1, 5) n;
@@ -332,8 +327,7 @@ fn what_the_table_itself_makes_of_a_charge_is_no_change_by_the_application() {
 
 /// Poisonous ones first, then good ones, some of them new and some failed before.
 fn mixed(poison: &str) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(40, HOUR_AGO);
+    let env = TestEnv::with_records(40, HOUR_AGO);
     env.sql(&format!(
         "UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID {poison} AND ID % 3 = 0 OR ID IN (1, 3)"
     ));
@@ -404,8 +398,7 @@ fn failed_records_go_on_where_they_were_whatever_becomes_of_new_ones() {
         env.handled().join(" ")
     };
 
-    let env = TestEnv::new();
-    env.insert(6, HOUR_AGO);
+    let env = TestEnv::with_records(6, HOUR_AGO);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("[ $BACKLOG_ID -gt 6 ]");
     let before = |number| {
@@ -417,8 +410,7 @@ fn failed_records_go_on_where_they_were_whatever_becomes_of_new_ones() {
 
     // A new one that can never be run takes every second pass, and no place of the others.
     for new in [5, 3] {
-        let env = TestEnv::new();
-        env.insert(5, HOUR_AGO);
+        let env = TestEnv::with_records(5, HOUR_AGO);
         env.sql(&format!("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID <> {new}"));
         let handler = env.noting(&format!("[ $BACKLOG_ID = {new} ] && exit 127; exit 1"));
         let failed = [5, 4, 3, 2, 1].into_iter().filter(|id| *id != new);
@@ -445,7 +437,7 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
 fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     database.sql(
         "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
          - n * interval '1 s' FROM generate_series(1, 4) n",

@@ -8,7 +8,7 @@ use crate::testenv::{DAY, MIDNIGHT, TestEnv, sh, signal, wait_until, with_option
 
 /// A handler that notes the begin and the end of each run in one file.
 fn tracing(env: &TestEnv, body: &str) -> String {
-    let log = env.path("trace").display().to_string();
+    let log = env.path_text("trace");
     env.script(
         "tracing",
         &format!("echo begin $BACKLOG_ID $$ >>{log}\n{body}\necho end $BACKLOG_ID $$ >>{log}"),
@@ -18,7 +18,7 @@ fn tracing(env: &TestEnv, body: &str) -> String {
 /// The trace, checked: no record is ever handled twice at once. A run without an end was
 /// killed; it counts as over when its process is gone, which `killed` says.
 fn runs(env: &TestEnv) -> HashMap<String, Vec<(String, bool)>> {
-    let trace = std::fs::read_to_string(env.path("trace")).unwrap();
+    let trace = env.read("trace");
     let mut runs: HashMap<String, Vec<(String, bool)>> = HashMap::new();
     for line in trace.lines() {
         let [what, id, pid] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -89,9 +89,8 @@ fn two_passes_at_once_handle_each_record_once() {
 /// A pass over two records, of which another pass has one in hand with a handler that does `waiting`,
 /// until that is ended with `end` from the handler of the other record.
 fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
-    let (begun, go) = (env.path("begun").display().to_string(), env.path("go"));
+    let env = TestEnv::with_records(2, MIDNIGHT);
+    let (begun, go) = (env.path_text("begun"), env.path("go"));
     let waiting = waiting.replace("GO", &go.display().to_string());
     let waiting = env.script("waiting", &format!("echo $BACKLOG_ID >{begun}\n{waiting}"));
     let now = format!("@{MIDNIGHT}");
@@ -143,11 +142,10 @@ fn with_in_hand(env: &TestEnv, count: usize, schedule: &str) -> (Child, PathBuf)
 
 #[test]
 fn a_pass_works_elsewhere_while_another_is_at_what_comes_next() {
-    let env = TestEnv::new();
-    env.insert(100, MIDNIGHT);
+    let env = TestEnv::with_records(100, MIDNIGHT);
     let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
     let noting = env.noting(&format!("touch {}", go.display()));
-    env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {noting}")).silent();
+    env.pass(&format!("--ndays 2 -- {noting}")).silent();
     assert!(other.wait().unwrap().success());
     assert_eq!(env.count("SUCCESS"), 100);
     // Two were claimed in vain, the next 64 were deferred, and one of them is in other hands.
@@ -162,7 +160,7 @@ fn a_pass_that_may_be_cut_short_leaves_none_behind_that_comes_next() {
     env.insert(100, MIDNIGHT);
     let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
     let noting = env.noting("");
-    env.run_at(MIDNIGHT, &format!("process --ndays=2 --max-records=2 -- {noting}")).silent();
+    env.pass(&format!("--ndays=2 --max-records=2 -- {noting}")).silent();
     assert_eq!(env.handled(), ["97", "96"]);
     std::fs::write(go, "").unwrap();
     assert!(other.wait().unwrap().success());
@@ -212,13 +210,12 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
 
 #[test]
 fn slots_are_not_deferred() {
-    let env = TestEnv::new();
-    env.insert(100, MIDNIGHT - 3_600);
+    let env = TestEnv::with_records(100, MIDNIGHT - 3_600);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     // Another line that comes to the same slots in the same order.
     let (mut other, go) = with_in_hand(&env, 3, "--progressive=1d/5m");
     let pass = |handler: &str| {
-        env.run_at(MIDNIGHT, &format!("process --progressive --grace 0s -- {}", sh(handler)));
+        env.pass(&format!("--progressive --grace 0s -- {}", sh(handler)));
     };
     // It is cut short while its first attempt runs.
     pass("kill -TERM $PPID; sleep 60");
@@ -257,13 +254,12 @@ fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
 
 #[test]
 fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
-    let env = TestEnv::new();
-    env.insert(40, MIDNIGHT);
+    let env = TestEnv::with_records(40, MIDNIGHT);
     // Some fit into a pipe, some do not.
     env.sql(
         "UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', iif(ID % 2, 98, 199998), 'x'))",
     );
-    let read = env.path("read").display().to_string();
+    let read = env.path_text("read");
     let handler = env.script("sizing", &format!("size=$(wc -c); echo $BACKLOG_ID $size >>{read}"));
     let now = format!("@{MIDNIGHT}");
     let args = format!("process --now {now} --ndays 1 --jobs 4 --set payload=PAYLOAD -- {handler}");
@@ -288,9 +284,8 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
 
 #[test]
 fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    let log = env.path("trace").display().to_string();
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    let log = env.path_text("trace");
     // One run ignores TERM, one has a session of its own.
     let handler = env.script(
         "stubborn",
@@ -346,8 +341,7 @@ fn drain_if_dead(env: &TestEnv) {
 
 #[test]
 fn a_guard_that_dies_is_replaced() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let mut child = with_a_handler_that_stays(&env, "");
     for _ in 0..3 {
         let watchdog = watchdog_of(&child);
@@ -367,8 +361,7 @@ fn a_guard_that_dies_is_replaced() {
 
 #[test]
 fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let mut child = with_a_handler_that_stays(&env, "");
     let watchdog = watchdog_of(&child);
     let command = std::fs::read_to_string(format!("/proc/{watchdog}/cmdline")).unwrap();
@@ -379,7 +372,7 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
     child.wait().unwrap();
     kill_watchdog(&watchdog);
     drain_if_dead(&env);
-    let notes = std::fs::read_to_string(env.path("test.db.backlog/passes")).unwrap();
+    let notes = env.read("test.db.backlog/passes");
     assert_eq!(notes.trim(), "", "each pass that ends takes its note back");
 }
 
@@ -393,8 +386,7 @@ fn the_guard_of_somebody_elses_making_watches_over_nothing() {
 
 #[test]
 fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let mut child = with_a_handler_that_stays(&env, "env -i PATH=/usr/bin:/bin");
     kill(&child);
     child.wait().unwrap();
@@ -403,17 +395,16 @@ fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
 
 #[test]
 fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
     let first = env.spawn(&format!("process --now {now} --ndays 1 -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (2, '2026-11-21')");
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.handled(), [""; 0], "the same line leaves all to the first");
-    env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {handler}")).silent();
+    env.pass(&format!("--ndays 2 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2"], "another line does not touch the claimed record");
     let waiting = env.spawn(&format!("process --now {now} --ndays 1 --wait -- {handler}"));
     pausing.let_go();
@@ -424,10 +415,9 @@ fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
 
 #[test]
 fn two_databases_that_share_a_state_directory_do_not_block_each_other() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     std::fs::copy(env.db(), env.path("other.db")).unwrap();
-    let state = env.path("state").display().to_string();
+    let state = env.path_text("state");
     // While the first one's handler runs, the second database's pass of the same line runs.
     let inner = format!(
         "{} process --db other.db --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch other",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, quoted, skipped, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, assert_contains, quoted, skipped, wait_until};
 
 const EXAMPLE: &str = include_str!("../../crontab.example");
 
@@ -77,7 +77,7 @@ fn all_lines() -> String {
 #[test]
 fn crontab_accepts_the_example() {
     let env = TestEnv::empty();
-    std::fs::write(env.path("crontab"), all_lines()).unwrap();
+    env.write("crontab", all_lines());
     match Command::new("crontab").arg("-n").arg(env.path("crontab")).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(error) => skipped(&format!("crontab -n on crontab.example: {error}")),
@@ -93,8 +93,8 @@ fn the_example_is_ready_to_paste() {
     assert_eq!(lines.len(), 9);
     for line in &lines {
         assert!(!line.command.replace(r"\%", "").contains('%'), "{}", line.command);
-        assert!(line.command.contains("/usr/local/bin/backlog process --db /srv/"));
-        assert!(line.command.contains(" -- /usr/local/bin/"));
+        assert_contains(&line.command, "/usr/local/bin/backlog process --db /srv/");
+        assert_contains(&line.command, " -- /usr/local/bin/");
     }
     let comments = EXAMPLE.lines().zip(EXAMPLE.lines().skip(1));
     let commented = comments.filter(|(comment, line)| {
@@ -138,9 +138,9 @@ fn a_pass_that_did_its_job_prints_nothing_also_when_handlers_failed() {
     let env = TestEnv::new();
     env.run("process --ndays 1 -- true").silent();
     env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'echo out; echo err >&2; exit 1'").silent();
-    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'exit 75'").silent();
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
+    env.pass("--ndays 1 -- sh -c 'echo out; echo err >&2; exit 1'").silent();
+    env.pass("--ndays 1 -- sh -c 'exit 75'").silent();
+    env.pass("--ndays 1 -- true").silent();
     assert_eq!(env.count("SUCCESS"), 3);
 }
 
@@ -205,7 +205,7 @@ fn under_cron(env: &TestEnv, crontab: &str, done: &Path) -> Result<(), String> {
         ended = cron.0.try_wait().unwrap().is_some();
         ended || done.exists()
     });
-    if ended { Err(std::fs::read_to_string(env.path("cron-said")).unwrap()) } else { Ok(()) }
+    if ended { Err(env.read("cron-said")) } else { Ok(()) }
 }
 
 /// A process that goes with the test, also with one that fails.

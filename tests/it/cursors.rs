@@ -3,7 +3,9 @@
 
 use std::process::Child;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, sh, wait_until};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, assert_contains, assert_lacks, sh, wait_until,
+};
 
 /// When the slot of record 7 comes: twenty minutes past each hour, for one of its age.
 const SLOT: i64 = MIDNIGHT + 20 * MINUTE;
@@ -50,7 +52,7 @@ fn a_record_that_is_held_when_its_slot_comes_is_tried_by_the_next_pass() {
     let (pausing, mut holder) = held(&env);
     assert_eq!(pass(&env, SLOT), [""; 0]);
     let explained = env.run_at(SLOT, "explain 7 --progressive").success();
-    assert!(explained.stdout.contains("due"), "{explained:?}");
+    assert_contains(&explained.stdout, "due");
     pausing.let_go();
     assert!(holder.wait().unwrap().success());
     assert_eq!(pass(&env, SLOT + 5 * MINUTE), ["7"]);
@@ -160,13 +162,13 @@ fn status_says_that_the_clock_of_the_last_pass_was_behind() {
     pass(&env, 100);
     let status = env.run_at(SLOT, "status").success().stdout;
     let says = "last pass 1970-01-01T00:01:40Z, 20778 d ago, when the clock was behind";
-    assert!(status.contains(says), "{status}");
+    assert_contains(&status, says);
     assert_eq!(pass(&env, SLOT), ["7"]);
     let status = env.run_at(SLOT, "status").success().stdout;
-    assert!(!status.contains("behind"), "{status}");
+    assert_lacks(&status, "behind");
     // Nor is it behind one whose clock was ahead.
     pass(&env, 4_000_000_000);
     pass(&env, SLOT + 5 * MINUTE);
     let status = env.run_at(SLOT + 5 * MINUTE, "status").success().stdout;
-    assert!(!status.contains("behind"), "{status}");
+    assert_lacks(&status, "behind");
 }

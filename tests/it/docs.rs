@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{Ran, TestEnv, ran};
+use crate::testenv::{Ran, Runs, TestEnv, assert_contains, json};
 
 /// The server that the documents name, and the host of their webhooks.
 const SERVER: &str = "postgres://worker@db.example.com/app";
@@ -91,8 +91,8 @@ impl Reader {
             "sync-order",
             "[ \"$BACKLOG_ID\" != 4 ] || { echo 'no route to host' >&2; exit 1; }",
         );
-        fs::write(env.path("crontab"), "MAILTO=root\n").unwrap();
-        fs::write(env.path("orders.jsonl"), "{\"order\": 1}\n{\"order\": 2}\n").unwrap();
+        env.write("crontab", "MAILTO=root\n");
+        env.write("orders.jsonl", "{\"order\": 1}\n{\"order\": 2}\n");
         let app = Connection::open(env.path("app.db")).unwrap();
         app.execute_batch(include_str!("../fixtures/documents.sql")).unwrap();
         let hooks = Server::new(&[("/", Answer::new("200 OK", &[], ""))]);
@@ -101,16 +101,16 @@ impl Reader {
 
     /// Runs a script in the reader's directory.
     fn sh(&self, script: &str) -> Ran {
-        let home = self.env.path("").display().to_string();
+        let home = self.env.path_text("");
         let mut command = Command::new("sh");
         command.args(["-ec", script]).current_dir(&home).env_clear().env("HOME", &home);
         command.env("PATH", format!("{home}/bin:{home}/release:/usr/bin:/bin"));
-        ran(&command.output().unwrap())
+        command.ran()
     }
 
     /// What a block says, with what there is here.
     fn here(&self, code: &str) -> String {
-        let handler = self.env.path("sync-order").display().to_string();
+        let handler = self.env.path_text("sync-order");
         let mut code = code.replace("/srv/app/app.db", "app.db");
         for program in ["sync-order", "send-email", "publish"] {
             code = code.replace(&format!("/usr/local/bin/{program}"), &handler);
@@ -203,7 +203,7 @@ fn timeless_line(line: &str) -> String {
 fn the_first_command_of_the_readme_does_the_main_job_and_prints_what_it_shows() {
     let readme = text("README.md");
     assert!(readme.len() <= 8000, "{}", readme.len());
-    assert!(readme.contains("`tests/run`"));
+    assert_contains(&readme, "`tests/run`");
     let blocks = blocks("README.md");
     let reader = Reader::new();
     let first = reader.sh(&blocks[0].code).success();
@@ -228,7 +228,7 @@ fn the_readme_leads_from_a_table_to_cron_and_on_call() {
         if language == "toml" {
             // What `adopt` has printed there, but for its reasons, and the command.
             let adopted = fs::read_to_string(reader.env.path("backlog.toml")).unwrap();
-            let home = reader.env.path("").display().to_string();
+            let home = reader.env.path_text("");
             let adopted = adopted.replace(&home, "");
             let is_key = |line: &&str| !line.starts_with('#') && !line.is_empty();
             let lines: Vec<_> = adopted.lines().filter(is_key).collect();
@@ -255,15 +255,11 @@ fn the_readme_leads_from_a_table_to_cron_and_on_call() {
             reader.sh(pass).silent();
         }
         if code.contains("backlog check") {
-            assert!(
-                ran.stdout.contains("\nok       table       orders, 40 rows, 10 pending"),
-                "{}",
-                ran.stdout
-            );
+            assert_contains(&ran.stdout, "\nok       table       orders, 40 rows, 10 pending");
         }
         if code.contains("--passes") {
-            assert!(ran.stdout.contains("9 succeeded, 1 failed"), "{}", ran.stdout);
-            assert!(ran.stdout.contains("made due 1 record"), "{}", ran.stdout);
+            assert_contains(&ran.stdout, "9 succeeded, 1 failed");
+            assert_contains(&ran.stdout, "made due 1 record");
         }
     }
     assert_eq!(reader.count("app.db", "orders WHERE state = 'done'"), 38);
@@ -294,8 +290,8 @@ fn the_commands_of_handlers_do_what_they_say() {
     let reader = reader();
     reader.follow("docs/handlers.md", Some("demo.db"));
     let posted = fs::read_to_string(reader.env.path("posted")).unwrap();
-    assert!(posted.contains(r#""PAYLOAD":"{\"order\":4}""#), "{posted}");
-    assert!(posted.contains("\nhttps://example.com/orders/2\n"), "{posted}");
+    assert_contains(&posted, r#""PAYLOAD":"{\"order\":4}""#);
+    assert_contains(&posted, "\nhttps://example.com/orders/2\n");
     let received = reader.hooks.received();
     assert_eq!(received.len(), 4);
     let signed = received.iter().filter(|it| it.header("webhook-signature").is_some());
@@ -303,7 +299,7 @@ fn the_commands_of_handlers_do_what_they_say() {
     assert_eq!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'"), 8);
     for queue in ["mails", "orders", "hooks"] {
         let line = reader.sh(&format!("backlog crontab --queue {queue}")).success();
-        assert!(line.stdout.contains(&format!("--queue {queue}")), "{}", line.stdout);
+        assert_contains(&line.stdout, &format!("--queue {queue}"));
     }
 }
 
@@ -312,8 +308,8 @@ fn the_record_that_handlers_shows_is_one() {
     let reader = reader();
     reader.sh("backlog add --db demo.db '{\"order\":7}'").success();
     let got = reader.sh("backlog process --db demo.db --ndays 1 -- sh -c 'cat >got' && cat got");
-    let keys = |json: &str| {
-        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let keys = |text: &str| {
+        let json = json(text);
         json.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     let shown = blocks("docs/handlers.md").into_iter().find(|it| it.language == "json").unwrap();

@@ -3,7 +3,7 @@
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, quoted, skipped};
 
 /// A table on one of the engines.
 struct Subject {
@@ -33,7 +33,7 @@ impl Subject {
 fn on_both(schema: &str, config: &str, check: impl Fn(&Subject)) {
     let write = |env: &TestEnv, now: &str| {
         let config = format!("[queue.jobs]\ntable = \"jobs\"\n{}", config.replace("{clock}", now));
-        std::fs::write(env.path("backlog.toml"), config).unwrap();
+        env.write("backlog.toml", config);
     };
     let env = TestEnv::with_schema(&schema.replace("{instant}", "TEXT"));
     write(&env, "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')");
@@ -98,7 +98,7 @@ fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
         it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
         assert_eq!(it.env.handled(), ["1"]);
         let explained = it.env.run_at(MIDNIGHT + 3 * MINUTE, "explain --queue jobs 2");
-        assert!(explained.stdout.contains("00:04"), "{explained:?}");
+        assert_contains(&explained.stdout, "00:04");
         it.env.run_at(MIDNIGHT + 3 * MINUTE, "retry --queue jobs 2").success();
         assert_eq!(it.query(SHOWN).lines().nth(1), Some("2|new|3|00:03"));
         it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
@@ -116,14 +116,14 @@ fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         let status = it.env.run("status --queue jobs --json").success();
-        assert!(status.stdout.contains(r#""ERROR":{"total":3"#), "{status:?}");
+        assert_contains(&status.stdout, r#""ERROR":{"total":3"#);
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), [""; 0]);
         it.env.run("retry --queue jobs 2").success();
         it.env.run("retry --queue jobs --all").success();
         assert_eq!(it.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
         let shown = it.env.run("explain --queue jobs 3").success();
-        assert!(shown.stdout.contains("2999"), "{shown:?}");
+        assert_contains(&shown.stdout, "2999");
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
     });
@@ -133,8 +133,7 @@ fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
 fn a_record_that_kills_its_pass_waits_as_if_it_had_failed() {
     on_both(RUN_AT, MAPPING, |it| {
         let killer = it.env.script("killer", "kill -9 $PPID");
-        let ran =
-            it.env.run_at(MIDNIGHT, &format!("process --queue jobs --max-records 1 -- {killer}"));
+        let ran = it.env.pass(&format!("--queue jobs --max-records 1 -- {killer}"));
         assert_eq!(ran.exit, None, "{ran:?}");
         assert_eq!(it.query(SHOWN).lines().last(), Some("4|failed|1|00:01"));
     });
@@ -199,7 +198,7 @@ fn archived_rows_without_a_status_are_told_and_brought_back() {
         assert!(list.stdout.contains("\n1 ") && list.stdout.contains("\n3 "), "{list:?}");
         assert!(!list.stdout.contains("\n2 ") && !list.stdout.contains("\n4 "), "{list:?}");
         let status = it.env.run("status --queue jobs --json").success();
-        assert!(status.stdout.contains(r#""ARCHIVED":{"total":2"#), "{status:?}");
+        assert_contains(&status.stdout, r#""ARCHIVED":{"total":2"#);
         it.env.run("restore --queue jobs 1").success();
         assert_eq!(it.query(all), before);
         it.env.run("restore --queue jobs --all").success();
@@ -234,7 +233,7 @@ fn each_record_may_have_a_maximum_of_its_own() {
         let status = "SELECT id, status FROM jobs WHERE id IN (1, 3, 4, 5, 6) ORDER BY id";
         assert_eq!(it.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
         let explained = it.env.run("explain --queue jobs 2").success().stdout;
-        assert!(explained.contains("of 3 attempts"), "{explained}");
+        assert_contains(&explained, "of 3 attempts");
         // What is typed counts before the column.
         it.env.run_at(MIDNIGHT + HOUR, "process --queue jobs --max-attempts 9 --dry-run").success();
         let none = "explain --queue jobs --max-attempts 9 2";
@@ -252,7 +251,7 @@ fn a_counter_of_attempts_counts_the_one_that_succeeds() {
             format!("failures = {{ column = \"attempts\", counts = \"{counts}\" }}\nndays = 7");
         on_both(schema, &config, |it| {
             let handler = it.env.script("handler", "[ $BACKLOG_ID != 3 ]");
-            it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
+            it.env.pass(&format!("--queue jobs -- {handler}")).success();
             assert_eq!(it.query("SELECT id, attempts FROM jobs ORDER BY id"), after);
         });
     }
@@ -267,7 +266,7 @@ fn null_may_be_a_status() {
     let config = "status = { column = \"status\", new = \"{null}\", error = \"error\", success = \"ok\", archived = \"dead\" }\nndays = 7";
     on_both(schema, config, |it| {
         let handler = it.env.noting("[ $BACKLOG_ID != 4 ]");
-        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
+        it.env.pass(&format!("--queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         let all = "SELECT id, coalesce(status, '-') FROM jobs ORDER BY id";
         assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|error\n5|null");
@@ -289,7 +288,7 @@ fn an_insertion_date_may_be_an_expression() {
         let now = MIDNIGHT + 12 * HOUR;
         let ran = it.env.run_at(now, &format!("process -v --queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["2", "1"]);
-        assert!(ran.stderr.contains("1 pending record is not tried"), "{ran:?}");
+        assert_contains(&ran.stderr, "1 pending record is not tried");
         // The handler gets the row as it is.
         let rows = std::fs::read_to_string(it.env.path("rows")).unwrap();
         assert!(rows.lines().all(|row| row.matches(':').count() == 6), "{rows}");
@@ -317,7 +316,7 @@ fn records_without_a_date_go_by_count_in_the_order_of_their_ids() {
         it.env
             .run_at(MIDNIGHT, &format!("process --queue jobs --max-records 1 -- {handler}"))
             .success();
-        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
+        it.env.pass(&format!("--queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["1", "3", "2"]);
         it.env.run("list --queue jobs").success();
         it.env.run("status --queue jobs").success();
@@ -333,7 +332,7 @@ fn an_error_is_cut_to_its_limit() {
         INSERT INTO jobs VALUES (1, 'NEW', NULL, '2026-11-20T10:00:00Z')";
     on_both(schema, "last_error = { column = \"error\", max = 11 }\nndays = 7", |it| {
         let handler = it.env.script("handler", "echo a very long story of a failure >&2; exit 1");
-        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
+        it.env.pass(&format!("--queue jobs -- {handler}")).success();
         assert_eq!(it.query("SELECT error FROM jobs"), "a very long");
     });
 }
@@ -373,7 +372,7 @@ fn a_column_of_days_is_no_due_column_and_an_empty_one_gets_seconds() {
         .sql(&ONE.replace("run_at {instant}", "run_at date").replace("{instant}", "timestamptz"));
     let env = TestEnv::on(&database);
     let config = format!("[queue.jobs]\ntable = \"jobs\"\nwhere = \"done_at IS NULL\"\n{OF_ONE}");
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let ran = env.run("process --queue jobs -- /bin/true");
     ran.fails(1, &["column run_at of table jobs cannot say what is due: it is date"]);
 }
@@ -477,8 +476,8 @@ fn without_a_date_another_row_with_the_same_id_is_left_alone() {
          INSERT INTO jobs (body) VALUES ('first')",
     );
     let config = "[queue.jobs]\ntable = \"jobs\"\ndate_inserted = false\nwhere = \"1 = 1\"\nfailures = \"tries\"\npayload = \"body\"\non_success = \"delete\"\nfibonacci = true\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
-    let db = env.db().display().to_string();
+    env.write("backlog.toml", config);
+    let db = env.path_text("test.db");
     let handler = env.script(
         "successor",
         &format!("sqlite3 {db} \"DELETE FROM jobs; INSERT INTO jobs (body) VALUES ('second')\""),
@@ -507,7 +506,7 @@ fn a_comment_in_an_expression_ends_there() {
         INSERT INTO jobs VALUES (1, 'NEW', '2026-11-20T10:00:00Z')";
     on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |it| {
         let handler = it.env.noting("exit 0");
-        it.env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).success();
+        it.env.pass(&format!("--queue jobs -- {handler}")).success();
         assert_eq!(it.env.handled(), ["1"]);
     });
 }
@@ -532,7 +531,7 @@ fn a_success_without_a_status_column_is_counted_as_one() {
     "#;
     on_both(schema, config, |it| {
         let handler = it.env.script("handler", "[ $BACKLOG_ID = 1 ]");
-        it.env.run_at(MIDNIGHT, &format!("process --queue jobs --ndays 1 -- {handler}")).silent();
+        it.env.pass(&format!("--queue jobs --ndays 1 -- {handler}")).silent();
         // 3 is of another queue, and 4 holds what no success writes.
         let status = it.env.run_at(MIDNIGHT, "status --queue jobs").success().stdout;
         let totals = ["SUCCESS", "ERROR", "not pending"].map(|name| total(&status, name));
@@ -541,11 +540,9 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         assert!(listed.lines().count() == 2 && listed.contains("\n1 "), "{listed}");
         let explained = it.env.run_at(MIDNIGHT, "explain --queue jobs --ndays 1 1");
         let explained = explained.success().stdout;
-        assert!(
-            explained.contains(
-                "it is SUCCESS now, so its row does not show whether that pass tried it\n"
-            ),
-            "{explained}"
+        assert_contains(
+            &explained,
+            "it is SUCCESS now, so its row does not show whether that pass tried it\n",
         );
         // An archived record might hold the same, unless `where_archived` tells.
         let archives = "on_archive={done_at=\"{now}\",result=\"ok\"}";

@@ -2,12 +2,14 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, quoted, sh, skipped};
+use crate::testenv::{
+    DAY, MIDNIGHT, MINUTE, POSTGRES_SCHEMA, TestEnv, assert_contains, assert_lacks, quoted, sh,
+    skipped,
+};
 
 /// One record of each status, with two failures.
 fn env() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(4, MIDNIGHT);
+    let env = TestEnv::with_records(4, MIDNIGHT);
     env.sql(
         "UPDATE BACKLOG SET FAILURES = 2, LAST_FAILURE = '2026-11-21T00:00:00Z',
            LAST_ERROR = 'no route to host',
@@ -68,21 +70,18 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
     }
     let checked = env().run("check").stdout;
     for command in ["retry", "archive", "restore", "pause"] {
-        assert!(!checked.contains(&format!("warning  {command}")), "{checked}");
+        assert_lacks(&checked, &format!("warning  {command}"));
     }
     let Some(cluster) = cluster() else {
         return skipped("pause without a state directory: no server");
     };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     let server = TestEnv::on(&database);
     let checked = server.run("check").stdout;
-    assert!(
-        checked.contains("\nwarning  pause       with a server, a pause is stored in"),
-        "{checked}"
-    );
+    assert_contains(&checked, "\nwarning  pause       with a server, a pause is stored in");
     let checked = server.run("check --state-dir state").stdout;
-    assert!(!checked.contains("warning  pause"), "{checked}");
+    assert_lacks(&checked, "warning  pause");
 }
 
 #[test]
@@ -99,8 +98,7 @@ fn archived_records_can_be_restored_and_twice_changes_nothing() {
 
 #[test]
 fn all_archived_records_or_those_of_a_condition_can_be_restored() {
-    let env = TestEnv::new();
-    env.insert(1_000, MIDNIGHT);
+    let env = TestEnv::with_records(1_000, MIDNIGHT);
     env.sql(
         "UPDATE BACKLOG SET STATUS = 'ARCHIVED', LAST_ERROR = CASE WHEN ID % 4 = 0
            THEN 'timeout' ELSE 'refused' END WHERE ID > 10",
@@ -233,8 +231,7 @@ fn an_explanation_foretells_what_passes_do() {
         "--policy even --by-age",
         "--progressive --every 1m",
     ] {
-        let env = TestEnv::new();
-        env.insert_one(42, MIDNIGHT);
+        let env = TestEnv::with_record(42, MIDNIGHT);
         env.run_at(MIDNIGHT + 5, &format!("process {args} -- false")).silent();
         let ran = env.run_at(MIDNIGHT + 30, &format!("explain 42 {args}")).success();
         let foretold: Vec<String> = ran
@@ -268,25 +265,24 @@ fn an_explanation_says_that_passes_catch_up() {
     // Its slot is at ten minutes past each hour.
     env.insert_one(7, MIDNIGHT - 3 * 86_400);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    env.run_at(MIDNIGHT, "process --progressive -- false").silent();
+    env.pass("--progressive -- false").silent();
     let awake = env.run_at(MIDNIGHT + 300, "explain 7 --progressive").success();
-    assert!(!awake.stdout.contains("were missed"), "{}", awake.stdout);
+    assert_lacks(&awake.stdout, "were missed");
     let slept = MIDNIGHT + 12 * 3_600;
     let ran = env.run_at(slept, "explain 7 --progressive").success();
     let missed = "passes of this line were missed; each pass makes up 4 ticks, and the next pass gets \
                   to 2026-11-21T00:25:00Z\n";
-    assert!(ran.stdout.contains(missed), "{}", ran.stdout);
+    assert_contains(&ran.stdout, missed);
     // The first pass after the sleep works off what came until 00:20.
     env.run_at(slept, "process --progressive -- false").silent();
     env.sql("UPDATE BACKLOG SET LAST_FAILURE = NULL");
     let ran = env.run_at(slept + 60, "explain 7 --progressive").success();
-    assert!(ran.stdout.contains("last pass   2026-11-21T12:00:00Z: was due; "), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "last pass   2026-11-21T12:00:00Z: was due; ");
 }
 
 #[test]
 fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT);
+    let env = TestEnv::with_record(7, MIDNIGHT);
     let process = |at, more: &str| env.run_at(at, &format!("process --fibonacci {more} -- false"));
     process(MIDNIGHT, "").silent();
     let explain = |at| env.run_at(at, "explain 7 --fibonacci").success().stdout;
@@ -299,7 +295,7 @@ fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
          line at 2026-11-21T00:00:40Z\n",
         "a pass      has not begun for 3 h: is cron running, is the line installed?\n",
     ] {
-        assert!(explained.contains(line), "{explained}");
+        assert_contains(&explained, line);
     }
 }
 
@@ -325,15 +321,15 @@ fn an_explanation_says_why() {
     let back = "not tried: is ARCHIVED\n  way back    backlog restore 4\n";
     assert!(archived.ends_with(back), "{archived}");
     let done = explain("1", MIDNIGHT, "--fibonacci");
-    assert!(done.contains("not tried: is SUCCESS"), "{done}");
+    assert_contains(&done, "not tried: is SUCCESS");
     let over = explain("2", MIDNIGHT + 120, "--fibonacci --max-attempts 2");
-    assert!(over.contains("had its last attempt; the next pass archives it"), "{over}");
+    assert_contains(&over, "had its last attempt; the next pass archives it");
     let old = explain("2", MIDNIGHT + 9 * 86_400, "--progressive --max-age 7days");
-    assert!(old.contains("older than --max-age; the next pass archives it"), "{old}");
+    assert_contains(&old, "older than --max-age; the next pass archives it");
     let once = explain("2", MIDNIGHT + 3 * 86_400, "--progressive --max-attempts 1");
-    assert!(once.contains("2 of 1 attempt failed"), "{once}");
+    assert_contains(&once, "2 of 1 attempt failed");
     let by_age = explain("2", MIDNIGHT + 3 * 86_400, "--progressive");
-    assert!(by_age.contains("it is 3d old: up to 7d it is tried once in every 1h"), "{by_age}");
+    assert_contains(&by_age, "it is 3d old: up to 7d it is tried once in every 1h");
     env.run("explain 99 --fibonacci").fails(1, &[]);
 }
 
@@ -351,8 +347,7 @@ fn a_retry_of_all_means_what_failed_and_not_what_was_given_up() {
 
 #[test]
 fn records_are_chosen_by_age_and_condition() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 8 * DAY);
+    let env = TestEnv::with_record(1, MIDNIGHT - 8 * DAY);
     env.insert_one(2, MIDNIGHT - 7 * DAY);
     env.insert_one(3, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 1");
@@ -365,7 +360,7 @@ fn records_are_chosen_by_age_and_condition() {
     let ran = env.run("archive --where 'ID = 3'").success();
     assert_eq!(ran.stdout, "archived 1 record\n");
     // A condition of the file narrows, and does not choose.
-    std::fs::write(env.path("backlog.toml"), "[defaults]\nwhere = \"ID < 3\"\n").unwrap();
+    env.write("backlog.toml", "[defaults]\nwhere = \"ID < 3\"\n");
     env.run("restore").fails(2, &["which records?"]);
     assert_eq!(env.run("restore --all").success().stdout, "restored 1 record\n");
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|ARCHIVED");
@@ -373,8 +368,7 @@ fn records_are_chosen_by_age_and_condition() {
 
 #[test]
 fn a_record_of_another_shard_is_left_alone() {
-    let env = TestEnv::new();
-    env.insert(6, MIDNIGHT);
+    let env = TestEnv::with_records(6, MIDNIGHT);
     let mut left = 0;
     for shard in ["1/2", "2/2"] {
         let ran = env.run(&format!("archive --shard {shard} 1 2 3 4 5 6")).success();
@@ -385,8 +379,7 @@ fn a_record_of_another_shard_is_left_alone() {
 
 #[test]
 fn a_person_at_a_terminal_is_asked_before_many_records_change() {
-    let env = TestEnv::new();
-    env.insert(1_001, MIDNIGHT);
+    let env = TestEnv::with_records(1_001, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let answered = |answer: &str, command: &str| {
         let ran = env.at_terminal(80, command, answer);
@@ -394,7 +387,7 @@ fn a_person_at_a_terminal_is_asked_before_many_records_change() {
         ran.stdout
     };
     let said = answered("n\n", "retry --all");
-    assert!(said.contains("make due 1001 records? [y/N] "), "{said}");
+    assert_contains(&said, "make due 1001 records? [y/N] ");
     assert!(said.ends_with("nothing was changed\r\n"), "{said}");
     assert_eq!(env.count("ERROR"), 1_001);
     assert!(answered("", "retry --all --dry-run").ends_with("would make due 1001 records\r\n"));
@@ -425,10 +418,10 @@ fn a_success_that_deletes_its_row_and_others_is_announced() {
         let config = "[defaults]\ntable = 'jobs'\ndate_inserted = 'created'\nstatus = false\nwhere = 'id > 0'\n\
                       on_success = 'delete'\nndays = 1\nexec = ['true']\n";
         let check = |env: &TestEnv| {
-            std::fs::write(env.path("backlog.toml"), config).unwrap();
+            env.write("backlog.toml", config);
             let checked = env.run_at(MIDNIGHT, "check").stdout;
-            assert!(checked.contains(&format!("warning  on_success  {expected}\n")), "{checked}");
-            let ran = env.run_at(MIDNIGHT, "process --dry-run").success();
+            assert_contains(&checked, &format!("warning  on_success  {expected}\n"));
+            let ran = env.pass("--dry-run").success();
             assert_eq!(ran.stderr, format!("{expected}\n"));
             assert!(ran.stdout.starts_with('1'), "{ran:?}");
         };

@@ -1,6 +1,6 @@
 //! Text that is not UTF-8: handed over as it is, or refused by name, and never changed.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, assert_contains, quoted};
 use test_support::server::{Answer, Server};
 
 /// `a`, and a byte that is no character, as SQLite holds them in a column of text.
@@ -30,7 +30,7 @@ fn one_record() -> TestEnv {
 }
 
 fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process {options} {handler}"))
+    env.pass(&format!("{options} {handler}"))
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_charge_that_is_taken_back_leaves_the_very_bytes() {
 #[test]
 fn a_row_that_was_changed_to_other_such_bytes_meanwhile_is_left_alone() {
     let env = one_record();
-    let others = env.path("others.py").display().to_string();
+    let others = env.path_text("others.py");
     let change = "import sqlite3; it = sqlite3.connect('test.db', timeout=30)\n\
                   it.execute(\"UPDATE BACKLOG SET PAYLOAD = CAST(x'61FE' AS TEXT)\"); it.commit()\n";
     std::fs::write(&others, change).unwrap();
@@ -131,7 +131,7 @@ fn people_are_shown_that_something_is_no_character() {
     }
     env.sql(&format!("UPDATE BACKLOG SET STATUS = {TEXT}, DATE_INSERTED = {TEXT}"));
     let shown = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert!(shown.contains("a\u{fffd}"), "{shown}");
+    assert_contains(&shown, "a\u{fffd}");
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
-use test_support::cluster::cluster;
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, quoted, server_with_table};
 
 /// A right-to-left override, a line separator, a zero-width space, a C1 control, an escape, a
 /// newline and a tag.
@@ -75,9 +74,9 @@ fn what_stands_in_a_row_is_shown_in_characters_that_show() {
     let args = "process --fibonacci --where 'PAYLOAD = ID' --joblog log -vv";
     let pass = env.run_at(MIDNIGHT, &format!("{args} -- {handler}"));
     both_visible(&pass);
-    let got = fs::read_to_string(env.path("got")).unwrap();
-    assert!(got.contains("a\u{202e}b\u{2028}c\u{200b}d\u{9b}e"), "{got:?}");
-    let log = fs::read_to_string(env.path("log")).unwrap();
+    let got = env.read("got");
+    assert_contains(&got, "a\u{202e}b\u{2028}c\u{200b}d\u{9b}e");
+    let log = env.read("log");
     is_visible(&log);
     assert!(log.contains(IN_JSON) && log.contains(r"\\u{202e}sly"), "{log}");
     let kept = env.query("SELECT DISTINCT LAST_ERROR FROM BACKLOG WHERE ID <> 'foreign'");
@@ -86,14 +85,13 @@ fn what_stands_in_a_row_is_shown_in_characters_that_show() {
 
 #[test]
 fn what_a_webhook_answers_is_kept_in_characters_that_show() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let body = "no \u{202e}way\u{2066} \u{85}";
     let server = test_support::server::Server::new(&[(
         "/",
         test_support::server::Answer::new("500 Internal Server Error", &[], body),
     )]);
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {}", server.url("/"))).silent();
+    env.pass(&format!("--ndays 1 --post {}", server.url("/"))).silent();
     let error = env.query("SELECT LAST_ERROR FROM BACKLOG");
     assert!(error.ends_with(r"no \u{202e}way\u{2066}"), "{error}");
 }
@@ -102,7 +100,7 @@ fn what_a_webhook_answers_is_kept_in_characters_that_show() {
 fn paths_and_names_are_shown_in_characters_that_show() {
     let env = TestEnv::empty();
     let path = env.path(SLY);
-    let run = |args: &str| ran(&env.command(args).env("BACKLOG_DB", &path).output().unwrap());
+    let run = |args: &str| env.command(args).env("BACKLOG_DB", &path).ran();
     let table = "t\u{202e}\u{9b}";
     assert!(both_visible(&run("list")).contains(SHOWN));
     assert!(both_visible(&run("init")).contains("created table BACKLOG in "));
@@ -133,10 +131,7 @@ fn paths_and_names_are_shown_in_characters_that_show() {
 
 #[test]
 fn what_a_server_says_is_shown_in_characters_that_show() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted) VALUES (now());
          CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -144,7 +139,7 @@ fn what_a_server_says_is_shown_in_characters_that_show() {
          CREATE TRIGGER no BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION no()"
     ));
     let process = "process --ndays 1 -vv -- true";
-    let pass = ran(&env.command(process).env("RUST_LOG", "info").output().unwrap());
+    let pass = env.command(process).env("RUST_LOG", "info").ran();
     assert!(both_visible(&pass).contains(r"a\u{202e}b"), "{pass:?}");
     let archive = env.run("archive 1");
     assert!(both_visible(&archive).contains(r"a\u{202e}b"), "{archive:?}");

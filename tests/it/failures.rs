@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use crate::archived::follow;
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, sh, with_options};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, json, quoted, sh,
+    with_options,
+};
 
 /// Records of a table without a column for errors, some of which fail by several causes.
 fn flaky() -> (TestEnv, String) {
@@ -35,7 +38,7 @@ fn groups(env: &TestEnv, args: &str) -> Vec<(String, u64, String)> {
 fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     let (env, handler) = flaky();
     assert_eq!(env.run("failures").success().stdout, "nothing has failed\n");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     let ran = env.run("failures").success();
     assert_eq!(
         ran.stdout,
@@ -52,7 +55,7 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     assert_eq!(status["failures"][1]["ids"], serde_json::json!([10, 11, 12]));
     // What is shown of single records has the errors, too.
     let listed = env.run("list --status ERROR --order oldest").success().stdout;
-    assert!(listed.contains("HTTP 503 Service Unavailable"), "{listed}");
+    assert_contains(&listed, "HTTP 503 Service Unavailable");
     let explained = env.run("explain 14").success().stdout;
     assert!(
         explained.starts_with(
@@ -93,16 +96,16 @@ fn an_error_that_is_kept_ends_with_its_record() {
     };
     let listed = || env.run("list").success().stdout;
     pass(MIDNIGHT, "echo no route >&2; exit 1");
-    assert!(listed().contains("no route"));
+    assert_contains(&listed(), "no route");
     pass(MIDNIGHT + 1, "true");
-    assert!(!listed().contains("no route"));
+    assert_lacks(&listed(), "no route");
     // Another record with the id of a deleted one.
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     pass(MIDNIGHT + 2, "echo no route >&2; exit 1");
     env.sql("DELETE FROM BACKLOG");
     env.insert_one(1, MIDNIGHT + 3);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    assert!(!listed().contains("no route"));
+    assert_lacks(&listed(), "no route");
     assert_eq!(groups_unknown(&env), "(no error is known)");
     // These are no words of an error.
     env.run("list --failure no").fails(2, &["no cause matches \"no\""]);
@@ -110,7 +113,7 @@ fn an_error_that_is_kept_ends_with_its_record() {
 
 fn groups_unknown(env: &TestEnv) -> String {
     let ran = env.run("failures --json").success();
-    let group: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let group = ran.json();
     assert_eq!(group["since"], Value::Null);
     group["error"].as_str().unwrap().into()
 }
@@ -128,13 +131,12 @@ fn only_the_last_ten_thousand_errors_are_kept() {
     assert_eq!(env.count("ERROR"), 10_050);
     let ran = env.run("failures --json").success();
     assert_eq!(ran.stdout.lines().count(), 2, "{}", ran.stdout);
-    assert!(ran.stdout.contains("\"records\":10000,"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "\"records\":10000,");
 }
 
 #[test]
 fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
-    let env = TestEnv::new();
-    env.insert(6, MIDNIGHT);
+    let env = TestEnv::with_records(6, MIDNIGHT);
     env.sql(
         "UPDATE BACKLOG SET FAILURES = 1, LAST_FAILURE = '2026-11-21T01:00:0' || ID || 'Z',
            LAST_ERROR = 'order ' || ID || ' is unknown', STATUS = 'ERROR' WHERE ID < 4;
@@ -149,7 +151,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
     assert_eq!(shown, [("order 3 is unknown", 3), ("busy", 1), ("order 5 is unknown", 1)]);
     assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
     let archived = env.run("failures --json --status archived").success().stdout;
-    assert!(archived.contains("\"ids\":[5]"), "{archived}");
+    assert_contains(&archived, "\"ids\":[5]");
     env.run("failures --status success").fails(2, &["legal are NEW, ERROR and ARCHIVED"]);
     // The snooze is one thing, the error another.
     let explained = env.run("explain 4").success().stdout;
@@ -165,7 +167,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
 #[test]
 fn all_that_failed_by_one_cause_is_retried_by_one_command() {
     let (env, handler) = flaky();
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     let ran = env.run("retry --failure cdf66eff --dry-run").success();
     assert!(ran.stdout.starts_with("10: ERROR -> NEW\n"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("\nwould make due 4 records\n"), "{}", ran.stdout);
@@ -192,7 +194,7 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
 fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_them() {
     let (env, handler) = flaky();
     env.sql("ALTER TABLE BACKLOG ADD FAILURES INTEGER DEFAULT 0");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     let line = "process --ndays 1 --max-attempts 2 --where 'ID < 14' --";
     env.run_at(MIDNIGHT + HOUR, &format!("{line} {handler}")).fails(1, &["13 records were"]);
     let shown = env.run("failures").success().stdout;
@@ -263,7 +265,7 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
     let config = "[queue.outbox]\ntable = 'outbox'\nid = 'id'\nstatus = false\n\
                   where = 'published_at is null'\ndate_inserted = 'created_at'\n\
                   on_success = { published_at = '{now}' }\nndays = 1\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let queue = "--queue outbox";
     let fresh = env.run(&format!("failures {queue}")).success().stdout;
     assert_eq!(fresh, "nothing has failed\n");
@@ -272,15 +274,15 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
     let failures = env.run(&format!("failures {queue}")).success().stdout;
     assert!(failures.ends_with("  a             broker is away\n"), "{failures}");
     let status = env.run(&format!("status --json {queue}")).success().stdout;
-    assert!(status.contains("\"failed\":1,"), "{status}");
+    assert_contains(&status, "\"failed\":1,");
     let listed = env.run(&format!("list {queue}")).success().stdout;
     assert!(listed.ends_with("broker is away\n"), "{listed}");
     let explained = env.run(&format!("explain a {queue}")).success().stdout;
-    assert!(explained.contains(": broker is away\n"), "{explained}");
+    assert_contains(&explained, ": broker is away\n");
     // Once it is archived, no column says so.
-    let file = std::fs::read_to_string(env.path("backlog.toml")).unwrap();
+    let file = env.read("backlog.toml");
     let file = file + "on_archive = { published_at = 'never' }\n";
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     env.run(&format!("archive a {queue}")).success();
     let failures = env.run(&format!("failures {queue}")).success().stdout;
     let unknown =
@@ -297,7 +299,7 @@ fn a_long_error_has_one_id_wherever_it_is_shown() {
     let shown = env.at_terminal(80, &line, "").stdout;
     let of_summary = shown.lines().last().unwrap().split_whitespace().next().unwrap().to_string();
     let failures = env.run("failures --json").success().stdout;
-    let group: Value = serde_json::from_str(&failures).unwrap();
+    let group = json(&failures);
     assert_eq!(group["group"], of_summary.as_str());
     assert_eq!(group["since"], "2026-11-21T00:00:00Z");
     let retried = env.run(&format!("retry --failure {of_summary}")).success().stdout;

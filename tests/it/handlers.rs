@@ -3,16 +3,17 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, quoted, ran, sh, signal, wait_until};
+use crate::testenv::{
+    MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, exists, quoted, sh, signal, wait_until,
+};
 
 /// One record, one pass with this shell script as the handler.
 fn pass(env: &TestEnv, options: &str, script: &str) -> crate::testenv::Ran {
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {}", sh(script)))
+    env.pass(&format!("--ndays 1 {options} -- {}", sh(script)))
 }
 
 fn one_record() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT - 60);
+    let env = TestEnv::with_record(7, MIDNIGHT - 60);
     env
 }
 
@@ -22,7 +23,7 @@ fn the_record_comes_as_environment_and_as_json() {
     env.sql("ALTER TABLE BACKLOG ADD COLUMN \"odd name\" BLOB");
     env.sql("UPDATE BACKLOG SET PAYLOAD = '{\"a\":\"\u{1F600}\"}', \"odd name\" = x'00ff'");
     pass(&env, "--max-attempts 5", "env | grep ^BACKLOG_ | sort >env; cat >json").silent();
-    let variables = std::fs::read_to_string(env.path("env")).unwrap();
+    let variables = env.read("env");
     let variables: Vec<_> = variables
         .lines()
         .filter(|line| !line.starts_with("BACKLOG_PASS=") && !line.starts_with("BACKLOG_DB="))
@@ -46,7 +47,7 @@ fn the_record_comes_as_environment_and_as_json() {
             "BACKLOG_TABLE=BACKLOG",
         ]
     );
-    let json = std::fs::read_to_string(env.path("json")).unwrap();
+    let json = env.read("json");
     assert_eq!(
         json,
         "{\"ID\":7,\"STATUS\":\"NEW\",\"DATE_INSERTED\":\"2026-11-20T23:59:00Z\",\
@@ -70,22 +71,22 @@ fn columns_are_in_variables_as_far_as_an_environment_holds_them() {
     let inherited = [("BACKLOG_ROW_ID", "1"), ("BACKLOG_ROW_OTHER", "1")];
     let pass = |handler: &str| {
         let args = format!("process --now {now} --ndays 9 {handler}");
-        ran(&env.command(&args).envs(inherited).output().unwrap())
+        env.command(&args).envs(inherited).ran()
     };
     pass(&format!("-- {}", sh(names))).silent();
-    let names = std::fs::read_to_string(env.path("names")).unwrap();
+    let names = env.read("names");
     let expected = ["DATE_INSERTED", "ID", "MORE", "MOST", "STATUS"];
     let expected: String = expected.map(|name| format!("BACKLOG_ROW_{name}\n")).concat();
     assert_eq!(names, expected);
     let checked = env.run("check --ndays 9 -- true").stdout;
     let says = "the columns a-b, a_b have no variable, because their variables would have the same";
-    assert!(checked.contains(says), "{checked}");
+    assert_contains(&checked, says);
     // A process for many records has none of one of them.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let answer =
         "env >stream-env; read -r hello; read -r record; echo '{\"id\":7,\"outcome\":\"success\"}'";
     pass(&format!("--stream -- {}", env.script("stream", answer))).silent();
-    let seen = std::fs::read_to_string(env.path("stream-env")).unwrap();
+    let seen = env.read("stream-env");
     assert!(seen.contains("BACKLOG_QUEUE=") && !seen.contains("BACKLOG_ROW_"), "{seen}");
 }
 
@@ -98,22 +99,22 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
         "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, PAYLOAD) VALUES (7, 'NEW', '2026-11-20', 'a'),
          ('1; touch ran', 'NEW', '2026-11-20', 'a'), (8, 'NEW', '2026-11-20', '-rf')",
     );
-    env.run_at(MIDNIGHT, "process --ndays 1 -- sh -c 'echo {id} >>ids' sh {PAYLOAD}").silent();
+    env.pass("--ndays 1 -- sh -c 'echo {id} >>ids' sh {PAYLOAD}").silent();
     assert_eq!(
         env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG ORDER BY ID"),
         "SUCCESS|\nERROR|its PAYLOAD begins with a hyphen, and could be read as an option: write -- \
          before {PAYLOAD}\nERROR|its id is not an integer, and could be run as code: 1; touch ran"
     );
     assert!(!env.path("ran").exists());
-    assert_eq!(std::fs::read_to_string(env.path("ids")).unwrap(), "7\n");
+    assert_eq!(env.read("ids"), "7\n");
     for (word, says) in [
         ("{order}", "{order} is not a column; use one of ID, STATUS, DATE_INSERTED, PAYLOAD"),
         ("{payload.order}", "{payload.order} is not a column, and fields of JSON are not replaced"),
     ] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- true {word}")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 -- true {word}")).fails(2, &[says]);
         let url = format!("http://localhost/{word}");
         let says = says.split(" is").next().unwrap().trim_matches(['{', '}']);
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {url}")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 --post {url}")).fails(2, &[says]);
     }
 }
 
@@ -130,9 +131,9 @@ fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
             "[queue.mails]\ntable = 'mails'\nid = {id}\ndate_inserted = 'at'\nwhere = 'sent IS NULL'\n\
              on_success = {{ sent = 1 }}\nndays = 7\nexec = ['sh', '-c', 'echo $1 >got', 'sh', '{{id}}']\n"
         );
-        std::fs::write(env.path("backlog.toml"), toml).unwrap();
+        env.write("backlog.toml", toml);
         env.run_at(MIDNIGHT + 86_400, "process --queue mails").silent();
-        let got = std::fs::read_to_string(env.path("got")).unwrap();
+        let got = env.read("got");
         assert_eq!(got, format!("{expected}\n"));
     }
 }
@@ -141,9 +142,9 @@ fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
 fn a_handler_inherits_neither_the_claims_nor_the_database() {
     let env = one_record();
     pass(&env, "", "for fd in /proc/$$/fd/*; do readlink $fd; done >fds").silent();
-    let fds = std::fs::read_to_string(env.path("fds")).unwrap();
-    assert!(fds.contains("pipe:["), "{fds}");
-    assert!(!fds.contains("test.db"), "{fds}");
+    let fds = env.read("fds");
+    assert_contains(&fds, "pipe:[");
+    assert_lacks(&fds, "test.db");
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn columns_are_filled_into_arguments_without_a_shell() {
     let handler = "{id} --p={PAYLOAD} {{unknown}} '{ print }'";
     let args = format!("process --ndays 1 -- {script} {handler}");
     env.run_at(MIDNIGHT, &args).silent();
-    let args = std::fs::read_to_string(env.path("args")).unwrap();
+    let args = env.read("args");
     assert_eq!(args, "7\n--p=\"$(touch pwned); {ID}\"\n{unknown}\n{ print }\n");
     assert!(!env.path("pwned").exists());
 }
@@ -190,7 +191,7 @@ fn the_error_is_the_last_line_that_is_not_indented() {
         ("sh -c 'echo Error: printed; echo said >&2; exit 1'", "said"),
     ] {
         let env = one_record();
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+        env.pass(&format!("--ndays 1 -- {handler}")).silent();
         assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), error, "{handler:?}");
     }
 }
@@ -206,7 +207,7 @@ fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
 #[test]
 fn a_snoozed_record_waits_and_is_not_charged() {
     let env = one_record();
-    env.run_at(MIDNIGHT, "process --fibonacci --drain -- sh -c 'exit 75'").silent();
+    env.pass("--fibonacci --drain -- sh -c 'exit 75'").silent();
     let row = "SELECT STATUS, FAILURES, LAST_FAILURE FROM BACKLOG";
     assert_eq!(env.query(row), "ERROR|0|2026-11-21T00:00:00Z");
     let handler = env.noting("exit 0");
@@ -217,9 +218,8 @@ fn a_snoozed_record_waits_and_is_not_charged() {
 
 #[test]
 fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    std::fs::write(env.path("plain"), "").unwrap();
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    env.write("plain", "");
     let no_interpreter = env.script("no_interpreter", "");
     std::fs::write(&no_interpreter, "true\n").unwrap();
     let rows = "SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
@@ -256,10 +256,9 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
 fn a_handler_that_cannot_be_run_for_one_record_alone_has_failed() {
     for mode in ["--ndays 1", "--fibonacci"] {
         for drain in ["", "--drain"] {
-            let env = TestEnv::new();
-            env.insert(5, MIDNIGHT);
+            let env = TestEnv::with_records(5, MIDNIGHT);
             let handler = env.noting("[ $BACKLOG_ID = 3 ] && { echo gone >&2; exit 127; }; exit 0");
-            env.run_at(MIDNIGHT, &format!("process {mode} {drain} -- {handler}")).silent();
+            env.pass(&format!("{mode} {drain} -- {handler}")).silent();
             assert_eq!(env.handled(), ["5", "4", "3", "2", "1"]);
             assert_eq!(env.count("SUCCESS"), 4);
             let row = "SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG WHERE ID = 3";
@@ -270,8 +269,7 @@ fn a_handler_that_cannot_be_run_for_one_record_alone_has_failed() {
 
 #[test]
 fn a_pass_that_stops_by_itself_lets_running_handlers_end() {
-    let env = TestEnv::new();
-    env.insert(4, MIDNIGHT);
+    let env = TestEnv::with_records(4, MIDNIGHT);
     let pausing = env.pausing();
     let began = "while [ ! -e began ]; do sleep 0.01; done";
     let script = format!("[ $BACKLOG_ID = 4 ] || {{ {began}; exit 1; }}; {}", pausing.script);
@@ -290,14 +288,14 @@ fn a_pass_that_stops_by_itself_lets_running_handlers_end() {
 #[test]
 fn a_handler_that_takes_too_long_is_ended_with_all_it_started() {
     let env = one_record();
-    let pids = env.path("pids").display().to_string();
+    let pids = env.path_text("pids");
     let script = format!("trap '' TERM; sleep 1000 & echo $$ $! >{pids}; wait; sleep 1000");
     pass(&env, "--timeout 200ms --grace 100ms --joblog joblog", &script).silent();
     assert_eq!(
         env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
         "ERROR|1|timed out after 200ms"
     );
-    assert!(std::fs::read_to_string(env.path("joblog")).unwrap().contains("\"exit\":124"));
+    assert!(env.read("joblog").contains("\"exit\":124"));
     for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
         // On a busy machine one that was killed takes a moment to die.
         wait_until("all it started is dead", || {
@@ -321,7 +319,7 @@ fn a_large_payload_comes_on_standard_input_whether_it_is_read_or_not() {
     pass(&env, "", "exit 3").silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "exit status 3");
     pass(&env, "", "wc -c >size").silent();
-    let size: u64 = std::fs::read_to_string(env.path("size")).unwrap().trim().parse().unwrap();
+    let size: u64 = env.read("size").trim().parse().unwrap();
     assert!(size > 10_000_000 && size < 10_001_000, "{size}");
     assert_eq!(env.statuses(), "7|SUCCESS");
 }
@@ -347,7 +345,7 @@ fn the_whole_record_is_read_in_every_way_however_large_it_is() {
             }
             env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
             env.run_at(MIDNIGHT, &format!("{args} {handler}")).silent();
-            let read = std::fs::read_to_string(env.path("read")).unwrap();
+            let read = env.read("read");
             assert!(read.trim_end() == payload, "{size}: {} bytes, {handler:?}", read.len());
             assert_eq!(env.statuses(), "7|SUCCESS");
         }
@@ -356,20 +354,19 @@ fn the_whole_record_is_read_in_every_way_however_large_it_is() {
 
 #[test]
 fn a_value_too_long_for_an_argument_fails_its_record_only() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 3000000, 'x')) WHERE ID = 1");
     env.sql("UPDATE BACKLOG SET PAYLOAD = '1' WHERE ID = 2");
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true {PAYLOAD}").silent();
+    env.pass("--ndays 1 -- true {PAYLOAD}").silent();
     assert_eq!(env.statuses(), "1|ERROR\n2|SUCCESS");
     let error = env.query("SELECT LAST_ERROR FROM BACKLOG WHERE ID = 1");
-    assert!(error.contains("argument list too long"), "{error}");
+    assert_contains(&error, "argument list too long");
 }
 
 #[test]
 fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
     let env = one_record();
-    let pid = env.path("pid").display().to_string();
+    let pid = env.path_text("pid");
     pass(
         &env,
         "",
@@ -387,8 +384,7 @@ fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
 #[test]
 fn a_signal_lets_running_handlers_end_and_settles_them() {
     for (name, exit) in [("-TERM", 143), ("-INT", 130)] {
-        let env = TestEnv::new();
-        env.insert(5, MIDNIGHT);
+        let env = TestEnv::with_records(5, MIDNIGHT);
         let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
         let args = format!("process --ndays 1 --now {now} -v --");
@@ -471,8 +467,7 @@ fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
 
 #[test]
 fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
-    let env = TestEnv::new();
-    env.insert(2_000, MIDNIGHT);
+    let env = TestEnv::with_records(2_000, MIDNIGHT);
     let now = format!("@{MIDNIGHT}");
     let census = env.script(
         "census",
@@ -487,10 +482,10 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     );
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
-    ran(&command.output().unwrap()).silent();
+    command.ran().silent();
     assert_eq!(env.count("SUCCESS"), 2_000);
     let numbers = |name: &str| -> Vec<i64> {
-        let text = std::fs::read_to_string(env.path(name)).unwrap();
+        let text = env.read(name);
         text.lines().map(|line| line.trim().parse().unwrap()).collect()
     };
     let (fds, zombies) = (numbers("fds"), numbers("zombies"));
@@ -503,9 +498,8 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
 #[test]
 fn a_handler_inherits_nothing_that_webhooks_are_sent_with() {
     for stream in [false, true] {
-        let env = TestEnv::new();
-        env.insert(1, MIDNIGHT);
-        let said = env.path("said").display().to_string();
+        let env = TestEnv::with_records(1, MIDNIGHT);
+        let said = env.path_text("said");
         let reply = r#"read hello; read record; echo '{"id":1,"outcome":"success"}'"#;
         let script = format!("env >{said}; {}", if stream { reply } else { "" });
         let handler = env.script("handler", &script);
@@ -514,8 +508,8 @@ fn a_handler_inherits_nothing_that_webhooks_are_sent_with() {
         let args = format!("process --now {now} --ndays 1 {stream} -- {handler}");
         let mut command = env.command(&args);
         let secrets = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"].map(|name| (name, "S3kr: 1"));
-        ran(&command.envs(secrets).env("OTHER", "kept").output().unwrap()).silent();
-        let said = std::fs::read_to_string(env.path("said")).unwrap();
+        command.envs(secrets).env("OTHER", "kept").ran().silent();
+        let said = env.read("said");
         assert!(said.contains("OTHER=kept") && !said.contains("S3kr"), "{said}");
     }
 }

@@ -1,9 +1,8 @@
 //! The help of the commands, the completions of shells, and the manual pages.
 
-use std::fs;
 use std::process::Command;
 
-use crate::testenv::{Args, MIDNIGHT, TestEnv, ran, skipped};
+use crate::testenv::{Args, MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, ran, skipped};
 
 const COMMANDS: [&str; 21] = [
     "",
@@ -44,7 +43,7 @@ fn no_help_is_wider_than_80_columns_and_the_short_one_fits_a_screen() {
         for line in short.lines().chain(long.lines()) {
             assert!(line.chars().count() <= 80, "{command}: {line}");
         }
-        assert!(!short.contains("[env: "), "{short}");
+        assert_lacks(&short, "[env: ");
     }
     // Where a window is narrow, lines are.
     let narrow = plain(&env.at_terminal(60, "process -h", "").stdout);
@@ -138,7 +137,7 @@ fn help_prints_the_documents_about_a_topic() {
     }
     let reference = help(&env, "help", "backlog.toml");
     assert!(reference.starts_with("## backlog.toml\n"), "{reference}");
-    assert!(reference.contains("\n### `max_runtime`\n"), "{reference}");
+    assert_contains(&reference, "\n### `max_runtime`\n");
     for topic in ["handlers", "schedules", "backlog.toml"] {
         assert!(help(&env, "", "--help").contains(&format!("backlog help {topic}")));
     }
@@ -205,9 +204,9 @@ fn the_example_of_each_key_is_legal() {
             _ => "db = 'app.db'",
         };
         let file = format!("[queue.q]\n{db}\n{beside}\n{key} = {value}\n");
-        fs::write(env.path("backlog.toml"), &file).unwrap();
+        env.write("backlog.toml", &file);
         let mut command = env.command("crontab --queue q");
-        let ran = ran(&command.env_remove("BACKLOG_DB").output().unwrap());
+        let ran = command.env_remove("BACKLOG_DB").ran();
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{file}");
         count += 1;
     }
@@ -229,7 +228,7 @@ fn an_unknown_option_gets_the_tip_of_the_parser() {
     }
     for args in ["process --foo", "explain --foo 7"] {
         let ran = env.run(args).fails(2, &["unexpected argument"]);
-        assert!(!ran.stderr.contains("tip:"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "tip:");
     }
 }
 
@@ -245,15 +244,15 @@ fn completed(env: &TestEnv, words: &str) -> String {
     let mut command = Command::new("bash");
     command.args(["-c", script, "bash"]).args(words.words()).current_dir(env.path(""));
     command.env("PATH", format!("{}:/usr/bin:/bin", program.display()));
-    ran(&command.env_remove("BACKLOG_CONFIG").output().unwrap()).success().stdout
+    command.env_remove("BACKLOG_CONFIG").ran().success().stdout
 }
 
 #[test]
 fn bash_completes_commands_options_values_and_queues() {
     let env = TestEnv::empty();
-    fs::write(env.path("backlog.toml"), "[queue.mails]\n[queue.orders]\n").unwrap();
+    env.write("backlog.toml", "[queue.mails]\n[queue.orders]\n");
     env.script("sync-order", "true");
-    fs::write(env.path("other.toml"), "[queue.other]\n").unwrap();
+    env.write("other.toml", "[queue.other]\n");
     for (words, expected) in [
         ("backlog --config other.toml status --queue ''", "other\n"),
         ("backlog sta", "status\n"),
@@ -273,8 +272,8 @@ fn each_shell_has_a_script_that_it_can_read() {
     let env = TestEnv::empty();
     for shell in ["bash", "zsh", "fish"] {
         let script = env.run(&format!("completions {shell}")).success().stdout;
-        assert!(script.contains("backlog"), "{script}");
-        fs::write(env.path(shell), script).unwrap();
+        assert_contains(&script, "backlog");
+        env.write(shell, script);
         let mut command = Command::new(shell);
         match command.arg("-n").arg(env.path(shell)).output() {
             Ok(output) => _ = ran(&output).silent(),
@@ -289,7 +288,7 @@ fn there_is_a_manual_page_for_each_command() {
     let env = TestEnv::empty();
     let listed = env.run("man pages").success().stdout;
     assert_eq!(listed.lines().count(), COMMANDS.len());
-    let page = |name: &str| fs::read_to_string(env.path(&format!("pages/man1/{name}"))).unwrap();
+    let page = |name: &str| env.read(&format!("pages/man1/{name}"));
     for command in COMMANDS {
         let name = if command.is_empty() { "backlog".into() } else { format!("backlog-{command}") };
         let text = page(&format!("{name}.1"));
@@ -318,7 +317,7 @@ fn there_is_a_manual_page_for_each_command() {
 #[test]
 fn init_may_run_twice_if_told_so() {
     let env = TestEnv::empty();
-    let name = env.db().display().to_string();
+    let name = env.path_text("test.db");
     let created = env.run("init --if-missing").success();
     assert_eq!(created.stdout, format!("created table BACKLOG in {name}\n"));
     env.insert_one(1, MIDNIGHT);

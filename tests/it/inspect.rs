@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::Stdio;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, Runs, SCHEMA, TestEnv, assert_contains, json};
 use test_support::cluster::Cluster;
 
 /// Records of several ages and states.
@@ -64,21 +64,17 @@ fn status_tells_the_next_due_instant() {
         "waiting         2",
         "next due        2026-11-21T00:03:00Z, in 3m",
     ] {
-        assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
+        assert_contains(&ran.stdout, line);
     }
     let ran = env.run_at(MIDNIGHT - DAY, "status --ndays 9 --min-ndays 3").success();
-    assert!(
-        ran.stdout.contains("next due        2026-11-20T23:59:01Z, in 23h 59m"),
-        "{}",
-        ran.stdout
-    );
+    assert_contains(&ran.stdout, "next due        2026-11-20T23:59:01Z, in 23h 59m");
 }
 
 #[test]
 fn status_as_json_says_the_same() {
     let env = mixed();
     let ran = env.run_at(MIDNIGHT, "status --fibonacci --json").success();
-    let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let status = ran.json();
     assert_eq!(status["table"], "BACKLOG");
     assert_eq!(status["now"], "2026-11-21T00:00:00Z");
     assert_eq!(status["statuses"]["NEW"]["total"], 5);
@@ -89,7 +85,7 @@ fn status_as_json_says_the_same() {
     assert_eq!(status["oldest_due"]["date_inserted"], "2025-10-16T23:59:00Z");
     assert_eq!(status["next_due_at"], "2026-11-21T00:00:00Z");
     let ran = env.run_at(MIDNIGHT, "status --json").success();
-    let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let status = ran.json();
     assert_eq!(status.get("due"), None, "no policy, no verdict");
 }
 
@@ -139,13 +135,12 @@ fn list_as_json_has_one_object_per_line() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let env = TestEnv::new();
-    env.insert(20_000, MIDNIGHT);
+    let env = TestEnv::with_records(20_000, MIDNIGHT);
     for args in ["list", "process --ndays 99999 --dry-run", "process --ndays 9999 --dry-run"] {
         let script = format!("{} {} | head -1", env!("CARGO_BIN_EXE_backlog"), args);
         let mut command = std::process::Command::new("bash");
         command.args(["-c", &format!("set -o pipefail; {script}")]).env("BACKLOG_DB", env.db());
-        let ran = crate::testenv::ran(&command.output().unwrap());
+        let ran = command.ran();
         if args.contains("99999") {
             ran.fails(2, &["--ndays"]);
         } else {
@@ -180,13 +175,13 @@ fn output_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn status_and_list_read_a_database_that_cannot_be_written() {
-    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    let env = TestEnv::with_schema(SCHEMA);
     env.insert(2, MIDNIGHT);
     let mut permissions = std::fs::metadata(env.db()).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(env.db(), permissions).unwrap();
     let ran = env.run_at(MIDNIGHT, "status").success();
-    assert!(ran.stdout.contains("NEW          2"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "NEW          2");
     assert_eq!(env.run("list").success().stdout.lines().count(), 3);
 }
 
@@ -200,12 +195,12 @@ fn what_is_given_up_is_not_due() {
         let due = if limit.starts_with("--max-age") { 1 } else { 0 };
         for line in [&format!("due now         {due} (--ndays 1)"), "to be archived  1 (given up)"]
         {
-            assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
+            assert_contains(&ran.stdout, line);
         }
     }
     let mut command = env.command(&format!("list --fibonacci --now @{later}"));
     command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "5");
-    let listed = crate::testenv::ran(&command.output().unwrap()).success().stdout;
+    let listed = command.ran().success().stdout;
     assert_eq!(listed.matches("none: given up").count(), 2, "{listed}");
     let ran = env.run_at(later, "process --fibonacci --max-attempts 5 -- true");
     assert_eq!(ran.exit, Some(1), "{ran:?}");
@@ -224,7 +219,7 @@ fn a_server_sorts_no_more_than_a_list_shows() {
         let before = cluster.log().len();
         let ran = env.run(&format!("list --json --limit 2 {args}")).success();
         let ids = ran.stdout.lines().map(|line| {
-            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            let record = json(line);
             record["id"].as_i64().unwrap()
         });
         (ids.collect::<Vec<_>>(), cluster.log()[before..].contains(" LIMIT 2"))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, signal};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, signal};
 
 const SCHEMAS: [&str; 6] = ["status", "list", "failures", "check", "joblog", "simulate"];
 
@@ -203,7 +203,7 @@ fn a_status_has_the_form_of_its_schema() {
     looks(1, &env, MIDNIGHT, "");
     looks(1, &env, MIDNIGHT, "--fibonacci");
     env.run_at(MIDNIGHT, "pause --for 1h --reason 'a release'").success();
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
+    env.pass("--ndays 1 -- true").silent();
     looks(1, &env, MIDNIGHT, "");
     env.run("resume").success();
 
@@ -262,16 +262,15 @@ fn a_status_has_the_form_of_its_schema() {
     looks(1, &env, MIDNIGHT, "");
 
     // One in which nothing succeeds.
-    let failing = TestEnv::new();
-    failing.insert(10, MIDNIGHT - MINUTE);
+    let failing = TestEnv::with_records(10, MIDNIGHT - MINUTE);
     failing.run_at(MIDNIGHT, "process --ndays 1 -- false").silent();
     looks(1, &failing, MIDNIGHT + HOUR, "");
 
     // Several queues, one of which is not there.
     let config = "[defaults]\ndb = 'test.db'\n[queue.a]\nndays = 9\n[queue.gone]\ntable = 'gone'\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let mut all = env.command("status --json");
-    let all = ran(&all.env_remove("BACKLOG_DB").output().unwrap());
+    let all = all.env_remove("BACKLOG_DB").ran();
     schema.takes(2, &all.stdout);
     let Some(cluster) = cluster() else {
         // Only on a server there is somebody else's share.
@@ -300,7 +299,7 @@ fn a_list_has_the_form_of_its_schema() {
          UPDATE BACKLOG SET STATUS = 'RUNNING' WHERE ID = 2;
          UPDATE BACKLOG SET DATE_INSERTED = 'soon' WHERE ID = 3",
     );
-    env.run_at(MIDNIGHT, "process --fibonacci -- false");
+    env.pass("--fibonacci -- false");
     lists(&env, 3, "");
     lists(&env, 3, "--fibonacci");
     lists(&env, 2, "--status error --ndays 1");
@@ -321,7 +320,7 @@ fn failures_have_the_form_of_their_schema() {
     for env in [TestEnv::new(), TestEnv::minimal()] {
         schema.takes(0, &env.run("failures --json").success().stdout);
         env.insert(4, MIDNIGHT);
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {}", sh(failing))).silent();
+        env.pass(&format!("--ndays 1 -- {}", sh(failing))).silent();
         schema.takes(2, &env.run("failures --json").success().stdout);
         env.run("archive --failure refused").success();
         schema.takes(1, &env.run("failures --json --status archived").success().stdout);
@@ -332,7 +331,7 @@ fn failures_have_the_form_of_their_schema() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     schema.takes(1, &env.run("failures --json").success().stdout);
     let config = "[queue.a]\n[queue.gone]\ntable = 'gone'\n";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     let all = env.run("failures --all-queues --json");
     assert_eq!((all.exit, &*all.stderr), (Some(1), ""));
     schema.takes(2, &all.stdout);
@@ -344,7 +343,7 @@ fn a_check_has_the_form_of_its_schema() {
     let mut schema = Schema::new("check");
     let mut checks = |env: &TestEnv, args: &str, says: &str| {
         let found = env.run(&format!("check --json {args}")).stdout;
-        assert!(found.contains(says), "{found}");
+        assert_contains(&found, says);
         schema.takes(1, &found);
     };
     checks(&TestEnv::new(), "--fibonacci -- /bin/true", "\"ok\":true");
@@ -352,7 +351,7 @@ fn a_check_has_the_form_of_its_schema() {
     checks(&TestEnv::minimal(), "--fibonacci -- no-such", "\"level\":\"error\"");
     checks(&TestEnv::empty(), "", "\"ok\":false");
     let env = TestEnv::new();
-    std::fs::write(env.path("backlog.toml"), "[queue.wrong]\npolicy = 'nosuch'\n").unwrap();
+    env.write("backlog.toml", "[queue.wrong]\npolicy = 'nosuch'\n");
     checks(&env, "--all-queues", "{\"queue\":\"wrong\",\"error\":");
     schema.is_complete_but_for(&[]);
 }
@@ -361,15 +360,14 @@ fn a_check_has_the_form_of_its_schema() {
 fn a_joblog_has_the_form_of_its_schema() {
     let mut schema = Schema::new("joblog");
     let mut ends = |env: &TestEnv, outcomes: &[&str]| {
-        let log = std::fs::read_to_string(env.path("log")).unwrap();
+        let log = env.read("log");
         let outcome = |line: &str| serde_json::from_str::<Value>(line).unwrap()["outcome"].clone();
         let found: Vec<_> = log.lines().map(outcome).collect();
         assert_eq!(found, outcomes, "{log}");
         schema.takes(outcomes.len(), &log);
     };
     let log = |policy: &str| format!("process {policy} --joblog log --jobs 1");
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT);
+    let env = TestEnv::with_records(5, MIDNIGHT);
     let handler = env.script(
         "mixed",
         "echo of $BACKLOG_ID >&2; case $BACKLOG_ID in 1) exit 1;; 2) exit 75;; 3) exit 65;; esac",
@@ -390,7 +388,7 @@ fn a_joblog_has_the_form_of_its_schema() {
         crate::testenv::wait_until("the handler begins", || env.path("began").exists());
         if outcome == "success" {
             env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
-            std::fs::write(env.path("go"), "").unwrap();
+            env.write("go", "");
         }
         pass.wait().unwrap();
         ends(&env, &[outcome]);
@@ -404,8 +402,7 @@ fn a_joblog_has_the_form_of_its_schema() {
     let url = server.url("/{ID}");
     env.run_at(MIDNIGHT, &log(&format!("--progressive --post {url}")));
     ends(&env, &["failure"]);
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    let env = TestEnv::with_records(3, MIDNIGHT);
     env.run_at(MIDNIGHT, &log("--fibonacci --post http://127.0.0.1:1/"));
     ends(&env, &["failure", "failure", "unable"]);
     schema.is_complete_but_for(&[]);

@@ -1,7 +1,6 @@
 //! Records that are larger than the memory that a command which shows them has.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
-use test_support::cluster::cluster;
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, server_with_table};
 
 /// What only shows records.
 const SHOWING: [&str; 8] = [
@@ -24,7 +23,7 @@ fn run_within(env: &TestEnv, kib: u32, args: &str) -> Ran {
     let variables = inner.get_envs().filter_map(|(name, value)| Some((name, value?)));
     // Each thread's own arena takes 64 MiB of address space, and next to no memory.
     shell.envs(variables).env("MALLOC_ARENA_MAX", "1");
-    ran(&shell.output().unwrap())
+    shell.ran()
 }
 
 #[test]
@@ -42,14 +41,13 @@ fn a_record_of_100_mb_costs_no_memory_where_it_is_only_shown() {
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
     }
     let listed = run_within(&env, 98_304, "list").stdout;
-    assert!(listed.contains("  short\n"), "{listed}");
-    assert!(listed.contains("  (100000000 bytes, too long to be shown)\n"), "{listed}");
+    assert_contains(&listed, "  short\n");
+    assert_contains(&listed, "  (100000000 bytes, too long to be shown)\n");
 }
 
 #[test]
 fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT - 60);
+    let env = TestEnv::with_records(3, MIDNIGHT - 60);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 60000000, 'p')) WHERE ID = 2");
     let says = ["record 2 is not tried: it could not be read", "57 MiB do not fit into memory"];
     run_within(&env, 400_000, "process --ndays 1 -- true").fails(1, &says);
@@ -58,10 +56,7 @@ fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
 
 #[test]
 fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, status, failures, last_failure, last_error, payload)
          SELECT to_timestamp({MIDNIGHT} - 7200), 'ERROR', 1, to_timestamp({MIDNIGHT} - 3600), error,
@@ -73,22 +68,21 @@ fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
     }
     let listed = env.run("list --json").success().stdout;
-    assert!(listed.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{listed}");
+    assert_contains(&listed, &format!("\"last_error\":\"{}\"", "e".repeat(4_096)));
 }
 
 #[test]
 fn a_long_error_is_cut_where_it_is_shown_and_whole_for_a_condition_and_a_handler() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = printf('%.*c', 5000, 'e') || '!'");
     let cut = format!("  {}...\n", "e".repeat(200));
     let shown = env.run("explain 1 --fibonacci").success().stdout;
-    assert!(shown.contains(cut.trim_start()), "{shown}");
+    assert_contains(&shown, cut.trim_start());
     let listed = env.run(r#"list --where "LAST_ERROR LIKE '%!'""#).success().stdout;
     assert!(listed.ends_with(&format!("  {}\n", "e".repeat(4_096))), "{listed}");
     let json = env.run("list --json").success().stdout;
-    assert!(json.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{json}");
+    assert_contains(&json, &format!("\"last_error\":\"{}\"", "e".repeat(4_096)));
     let handler = env.script("handler", "grep -q '\"LAST_ERROR\":\"e\\{5000\\}!\"'");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }

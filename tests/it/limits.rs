@@ -1,12 +1,12 @@
 //! What ends attempts early and what keeps them back, on every kind of handler.
 
 use crate::testenv::{
-    HOUR, MIDNIGHT, MINUTE, TestEnv, exists, limited, quoted, sh, signal, wait_until,
+    HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, exists, limited, quoted, sh, signal,
+    wait_until,
 };
 
 fn env(records: i64) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(records, MIDNIGHT);
+    let env = TestEnv::with_records(records, MIDNIGHT);
     env
 }
 
@@ -22,7 +22,7 @@ fn answering(env: &TestEnv, outcome: &str) -> String {
 fn exits_that_are_listed_give_a_record_up() {
     let env = env(3);
     let script = sh("echo hopeless >&2; exit $((64 + BACKLOG_ID))");
-    let ran = env.run_at(MIDNIGHT, &format!("process --ndays 1 --give-up-on 65,100 -- {script}"));
+    let ran = env.pass(&format!("--ndays 1 --give-up-on 65,100 -- {script}"));
     let said = "record 1 was given up by its handler (attempt 1); archived: hopeless";
     assert!(ran.fails(1, &[said]).stdout.is_empty());
     let rows = env.query("SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG");
@@ -60,7 +60,7 @@ fn a_table_that_refuses_what_is_given_up_is_found_out_before_the_first_handler()
     let args = format!("process --ndays 1 --give-up-on 9 -- {handler}");
     env.run_at(MIDNIGHT, &args).fails(1, &["STATUS = 'ARCHIVED'"]);
     assert_eq!(env.handled(), [""; 0]);
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.statuses(), "1|ERROR");
 }
 
@@ -102,10 +102,10 @@ fn what_is_snoozed_counts_as_failed_in_a_row() {
 #[test]
 fn a_rate_does_not_keep_a_drain_from_its_end() {
     let env = env(3);
-    env.run_at(MIDNIGHT, "process --fibonacci --drain --rate 1000/s -- false").silent();
+    env.pass("--fibonacci --drain --rate 1000/s -- false").silent();
     assert_eq!(env.query("SELECT DISTINCT STATUS, FAILURES FROM BACKLOG"), "ERROR|1");
     // Nobody waits an hour for an attempt that another limit does not allow.
-    env.run_at(MIDNIGHT, "process --ndays 1 --rate 1/h --max-records 1 -- true").silent();
+    env.pass("--ndays 1 --rate 1/h --max-records 1 -- true").silent();
     assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 2));
 }
 
@@ -128,7 +128,7 @@ fn no_more_is_tried_than_the_rate_allows_and_a_signal_ends_the_wait() {
 #[test]
 fn a_command_gets_each_record_that_is_archived() {
     let env = env(2);
-    let told = env.path("told").display().to_string();
+    let told = env.path_text("told");
     let script = format!(
         "echo \"$1 $BACKLOG_STATUS $BACKLOG_ATTEMPT $BACKLOG_LAST_ERROR $(cut -c1-8)\" >>{told}"
     );
@@ -139,7 +139,7 @@ fn a_command_gets_each_record_that_is_archived() {
     env.run_at(MIDNIGHT, &args).silent();
     assert!(!env.path("told").exists(), "an attempt is left");
     env.run_at(MIDNIGHT + MINUTE, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
-    let told = || std::fs::read_to_string(env.path("told")).unwrap();
+    let told = || env.read("told");
     assert_eq!(
         told(),
         "2 ARCHIVED 2 no route to 2 {\"ID\":2,\n1 ARCHIVED 2 no route to 1 {\"ID\":1,\n"
@@ -152,22 +152,22 @@ fn a_command_gets_each_record_that_is_archived() {
 #[test]
 fn records_that_are_archived_faster_than_they_are_told_of_are_all_told_of() {
     let env = env(12);
-    let told = env.path("told").display().to_string();
+    let told = env.path_text("told");
     let tell = env.script("tell", &format!("sleep 0.01; echo $BACKLOG_ID >>{told}"));
     let args = format!("process --fibonacci --max-attempts 1 --on-archive {tell}");
     env.run_at(MIDNIGHT, &format!("{args} -- false")).fails(1, &["archived"]);
-    assert_eq!(std::fs::read_to_string(env.path("told")).unwrap().lines().count(), 12);
+    assert_eq!(env.read("told").lines().count(), 12);
 }
 
 #[test]
 fn a_record_that_killed_its_pass_is_told_of_when_it_is_given_up() {
     let env = env(1);
-    let told = env.path("told").display().to_string();
+    let told = env.path_text("told");
     let tell = env.script("tell", &format!("echo $BACKLOG_ID >>{told}"));
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 3, LAST_FAILURE = '2026-11-20'");
     let args = format!("process --fibonacci --max-attempts 3 --on-archive {tell}");
     env.run_at(MIDNIGHT, &format!("{args} -- true")).fails(1, &["archived"]);
-    assert_eq!(std::fs::read_to_string(env.path("told")).unwrap(), "1\n");
+    assert_eq!(env.read("told"), "1\n");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_command_on_archive_that_fails_is_an_error_and_the_record_stays_archived() {
 #[test]
 fn a_command_on_archive_that_is_not_there_is_told_once_before_the_first_record() {
     let env = env(3);
-    std::fs::write(env.path("plain"), "").unwrap();
+    env.write("plain", "");
     std::fs::write(env.script("crlf", ""), "#!/bin/sh\r\n").unwrap();
     for (command, says) in [
         ("nosuch", "could not run nosuch: no such file or directory; is it in PATH"),
@@ -210,7 +210,7 @@ fn a_command_on_archive_that_is_not_there_is_told_once_before_the_first_record()
 #[test]
 fn a_signal_ends_the_wait_for_a_command_on_archive() {
     let env = env(2);
-    let began = env.path("began").display().to_string();
+    let began = env.path_text("began");
     let tell = env.script("tell", &format!("touch {began}; exec sleep 1000"));
     let now = format!("@{MIDNIGHT}");
     let args = format!("process --now {now} --ndays 1 --max-attempts 1 --grace 0s");
@@ -271,11 +271,11 @@ fn the_file_says_the_same() {
     )
     .unwrap();
     env.run_at(MIDNIGHT, "process").fails(1, &["record 1 was given up"]);
-    let told = std::fs::read_to_string(env.path("told")).unwrap();
+    let told = env.read("told");
     assert_eq!(told, "it's 2 2\nit's 1 1\n");
     // A handler that is typed has exits of its own.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
-    env.run_at(MIDNIGHT, "process -- sh -c 'exit 65'").silent();
+    env.pass("-- sh -c 'exit 65'").silent();
     assert_eq!(env.count("ERROR"), 2);
 }
 
@@ -313,7 +313,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         ("--header 'A: b'", "--header requires --post"),
         ("--window 9", "--window requires --stream"),
     ] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- true")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 {options} -- true")).fails(2, &[says]);
     }
     assert_eq!(env.statuses(), "1|NEW");
 }
@@ -331,15 +331,11 @@ fn as_many_handlers_run_as_there_are_descriptors_for() {
             ),
         ),
     ] {
-        let env = TestEnv::new();
-        env.insert(records, MIDNIGHT);
+        let env = TestEnv::with_records(records, MIDNIGHT);
         let now = format!("@{MIDNIGHT}");
         let args = format!("process --fibonacci --jobs 60 -v --now {now}");
         let ran = limited(&env, "--nofile=128", &format!("{args} {handler}")).success();
-        assert!(
-            ran.stderr.contains("the limit of 128 open files (ulimit -n) allows --jobs "),
-            "{ran:?}"
-        );
+        assert_contains(&ran.stderr, "the limit of 128 open files (ulimit -n) allows --jobs ");
         assert_eq!(env.query("SELECT STATUS, count(*) FROM BACKLOG"), format!("SUCCESS|{records}"));
     }
 }

@@ -6,7 +6,9 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::servers::{EVERY_THIRD_FAILS, cut_once};
-use crate::testenv::{Ran, TestEnv, quoted, ran, sh, signal, wait_until};
+use crate::testenv::{
+    Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, ran, sh, signal, wait_until,
+};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use test_support::server::{Answer, Server};
 
@@ -95,7 +97,7 @@ fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> 
     let second = scene.second(&format!("-- {handler}"));
     scene.second.logs("the last attempt of record 1 has not reported back");
     go_on(&pass);
-    ran(&second.wait_with_output().unwrap()).success();
+    second.ran().success();
     scene.second.logs("record 1 is in the hands of another pass");
     assert_eq!(scene.second.handled(), [""; 0], "{columns}");
     pausing.let_go();
@@ -188,7 +190,7 @@ fn a_command_is_ended_when_another_attempt_has_begun() {
 }
 
 fn ran_of(child: Child) -> Ran {
-    ran(&child.wait_with_output().unwrap())
+    child.ran()
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() 
     let pass = scene.spawn(&scene.database, &args);
     let second = take_over(&scene, &pass, || text() == "1\n2\n");
     let ran = scene.finished(pass);
-    assert!(!ran.stderr.contains("started again"), "{ran:?}");
+    assert_lacks(&ran.stderr, "started again");
     ran.fails(1, &["claim lost: record 1", "the handler was ended"]);
     assert_eq!(text(), "1\n2\n2\n", "the same attempt");
     assert_eq!(
@@ -271,7 +273,7 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
         let _ = fs::remove_file(scene.second.path("handled"));
         let (url, is_cut) = cut_once(cluster, &scene.database, messages);
         let args = format!("process --policy constant:delay=1h --drain --jobs 2 -- {handler}");
-        let cut = ran(&scene.second.command(&args).env("BACKLOG_DB", url).output().unwrap());
+        let cut = scene.second.command(&args).env("BACKLOG_DB", url).ran();
         if cut.exit == Some(75) {
             assert_eq!(scene.second.handled(), [""; 0], "{messages}: {cut:?}");
             continue;
@@ -297,7 +299,7 @@ fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
     for is_stream in [false, true] {
         let records = if is_stream { 1_500 } else { 150 };
         let scene = Scene::new(cluster, USUAL, records);
-        let notes = scene.first.path("handled").display().to_string();
+        let notes = scene.first.path_text("handled");
         let by_record = format!("echo $BACKLOG_ID >>{notes}; exit $((BACKLOG_ID % 3 == 0))");
         let handler: &str = match is_stream {
             true => &format!("--stream -- python3 -c {} {notes}", quoted(EVERY_THIRD_FAILS)),
@@ -351,13 +353,13 @@ fn a_pool_without_a_second_connection_is_named() {
         let handler = scene.first.noting("exit 0");
         let run = |command: &str| {
             let args = format!("{command} --ndays 1 -- {handler}");
-            ran(&scene.first.command(&args).env("BACKLOG_DB", &url).output().unwrap())
+            scene.first.command(&args).env("BACKLOG_DB", &url).ran()
         };
         let says = "a pass needs two connections: behind a pooler its pool may have none left \
                     (default_pool_size of PgBouncer)";
         run("process").fails(75, &["no answer within 10s", says, "try later"]);
         let checked = run("check").stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(checked.contains(says), "{checked}");
+        assert_contains(&checked, says);
         assert_eq!(scene.first.handled(), [""; 0]);
     }
 }

@@ -1,10 +1,13 @@
 //! The table that users already have: names, values, dates and conditions of their own.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, quoted, sh, skipped, with_options};
+use crate::testenv::{
+    MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, json, quoted, sh, skipped,
+    with_options,
+};
 
 fn with_config(schema: &str, config: &str) -> TestEnv {
     let env = TestEnv::with_schema(schema);
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     env
 }
 
@@ -25,13 +28,9 @@ fn everything_can_be_said_by_options() {
         "1|0|0||\n2|3|1|1795219200|no\n3|4|3|1795219200|no\n4|0|0||\n5|2|0||\n6|7|0||"
     );
     let list = env.run(&format!("list --status ERROR,ARCHIVED {table}")).success();
-    assert!(
-        list.stdout.contains("\n3           ARCHIVED  2026-11-20T00:00:00Z"),
-        "{}",
-        list.stdout
-    );
+    assert_contains(&list.stdout, "\n3           ARCHIVED  2026-11-20T00:00:00Z");
     let status = env.run(&format!("status --json {table}")).success().stdout;
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = json(&status);
     let totals = ["NEW", "ERROR", "SUCCESS", "ARCHIVED", "7"];
     let totals = totals.map(|name| status["statuses"][name]["total"].as_u64());
     assert_eq!(totals, [Some(0), Some(1), Some(2), Some(1), Some(1)]);
@@ -91,7 +90,7 @@ fn the_file_is_found_where_it_is_looked_for() {
     };
     let shows = |args: &str, variables: &[(&str, &str)]| {
         let mut command = env.command(&format!("status --json {args}"));
-        let home = env.path("home").display().to_string();
+        let home = env.path_text("home");
         let ran = command.env("HOME", home).envs(variables.iter().copied()).output().unwrap();
         let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
         json["line"].as_str().map(String::from)
@@ -100,7 +99,7 @@ fn the_file_is_found_where_it_is_looked_for() {
     config("home/.config/backlog/config.toml", 1);
     assert_eq!(shows("", &[]).as_deref(), Some("--ndays 1"));
     config("xdg/backlog/config.toml", 2);
-    let xdg = env.path("xdg").display().to_string();
+    let xdg = env.path_text("xdg");
     assert_eq!(shows("", &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 2"));
     config("backlog.toml", 3);
     assert_eq!(shows("", &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 3"));
@@ -184,28 +183,28 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ),
         ("[queue.a]\nndays = 1\n[queue.b]", "no queue chosen:"),
     ] {
-        std::fs::write(env.path("backlog.toml"), config).unwrap();
+        env.write("backlog.toml", config);
         let queue = if config.starts_with("[queue.a]") { "--queue a" } else { "" };
         let mut command = env.command(&format!("process {queue} -- true"));
         if says == "no queue chosen:" {
             command = env.command("process -- true");
             command.env_remove("BACKLOG_DB");
         }
-        let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
+        let ran = command.ran().fails(2, &[says]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "secret");
     }
-    std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
+    env.write("backlog.toml", "[queue.a]\nexec = 'true'");
     let ran = env.run("process --queue a");
     ran.fails(2, &["queue a: ", "exec = \"true\": write the command and its arguments"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let says = "toml: queue a: give_up_on: \"0\" is neither an exit code from 1 to 255, ";
     env.run("process --queue a").fails(2, &[says]);
     let mut command = env.command("process --queue a -- true");
-    let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
+    let ran = command.env("BACKLOG_JOBS", "many").ran();
     ran.fails(2, &["BACKLOG_JOBS=many: write a whole number from 1 to 1,024\n"]);
-    std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
+    env.write("backlog.toml", "[queue.email]\nndays = 1\n[queue.orders]");
     let args = "process --queue emial -- true";
     env.run(args).fails(2, &["no queue \"emial\"; use one of email, orders"]);
 }
@@ -240,7 +239,7 @@ fn names_of_every_kind_are_just_names() {
             ),
         );
         let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-        env.run_at(MIDNIGHT, &format!("process --queue q --fibonacci -- {handler}")).silent();
+        env.pass(&format!("--queue q --fibonacci -- {handler}")).silent();
         assert_eq!(env.handled(), ["2", "1"], "{name}");
         let query = format!("SELECT i, {quoted}, f, e FROM {quoted} ORDER BY i");
         assert_eq!(env.query(&query), "1|\"|0|it's {now}\n2|it's; 'bad|1|exit status 1", "{name}");
@@ -291,7 +290,7 @@ fn an_or_in_a_condition_does_not_widen_it_and_typed_ones_narrow() {
     let q = format!("process --queue q --where 'ID < 3 OR ID > 4' -- {handler}");
     env.run_at(MIDNIGHT, &q).silent();
     assert_eq!(env.handled(), ["1"]);
-    env.run_at(MIDNIGHT, &format!("process --queue q -- {handler}")).silent();
+    env.pass(&format!("--queue q -- {handler}")).silent();
     assert_eq!(env.handled(), ["3", "1"]);
     let ran = env.run("archive --queue q 4 5").success();
     assert_eq!(ran.stdout, "4: is NEW, but not in the queue; left unchanged\narchived 1 record\n");
@@ -299,7 +298,7 @@ fn an_or_in_a_condition_does_not_widen_it_and_typed_ones_narrow() {
     let restored = "restored 1 record\n5: next attempt none: older than --ndays\n";
     assert_eq!(ran.stdout, restored, "record 6 is not the queue's");
     let ran = env.run_at(MIDNIGHT, "explain --queue q 4").success();
-    assert!(ran.stdout.contains("not tried: is NEW, but not in the queue"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "not tried: is NEW, but not in the queue");
 }
 
 #[test]
@@ -329,7 +328,7 @@ fn a_condition_that_the_charge_makes_false_does_not_lose_the_outcome() {
         "[queue.t]\ntable = 't'\nwhere = 'done = 0 AND tries < 5'\ndate_inserted = 'at'\nfailures = 'tries'\nndays = 9\non_success = { done = 1 }",
     );
     let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-    env.run_at(MIDNIGHT, &format!("process --queue t -- {handler}")).silent();
+    env.pass(&format!("--queue t -- {handler}")).silent();
     assert_eq!(env.handled(), ["2", "1"]);
     assert_eq!(env.query("SELECT id, done, tries FROM t"), "1|1|4\n2|0|5\n3|0|5");
     // What the application finishes meanwhile is left as it is.
@@ -351,17 +350,17 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
          INSERT INTO jobs VALUES ('a', 'x', 1795132800000000000), ('b', 'y', 1795132800000000001), ('c', 'z', 1795219200000000001)",
         "[queue.jobs]\ntable = 'jobs'\nwhere = '1'\ndate_inserted = { column = 'at', format = 'epoch-ns' }\nmin_ndays = 0.5\nndays = 1\non_success = 'delete'\npayload = 'body'",
     );
-    let seen = env.path("seen").display().to_string();
+    let seen = env.path_text("seen");
     let handler = env.script("handler", &format!("cat >>{seen}; [ $BACKLOG_ID != b ]"));
-    env.run_at(MIDNIGHT, &format!("process --queue jobs -- {handler}")).silent();
+    env.pass(&format!("--queue jobs -- {handler}")).silent();
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "yx", "newest first, to the nanosecond");
     assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
     env.run("archive --queue jobs b").fails(1, &["status.archived", "on_archive"]);
     let mut command = env.command(
         r#"list --table jobs --where "id = 'c'" --set date_inserted.column=at --set status=false"#,
     );
-    let ran = crate::testenv::ran(&command.output().unwrap());
-    assert!(ran.success().stdout.contains("\nc           ERROR"));
+    let ran = command.ran();
+    assert_contains(&ran.success().stdout, "\nc           ERROR");
     // Nothing is ever deleted that was not said to be.
     env.run("process --table jobs --where 1 --set date_inserted.column=at --ndays 1 -- true")
         .fails(1, &["set in backlog.toml what finishes a row"]);
@@ -441,7 +440,7 @@ fn a_wrong_mapping_touches_no_row() {
             if config.contains("policy") { config.replace("ndays = 9\n", "") } else { config };
         let env = with_config(schema, &format!("[defaults]\n{schedule}"));
         let handler = env.noting("exit 0");
-        env.run_at(MIDNIGHT, &format!("process -- {handler}")).fails(1, &[says]);
+        env.pass(&format!("-- {handler}")).fails(1, &[says]);
         assert_eq!(env.handled(), [""; 0], "{says}");
         assert_eq!(env.query("SELECT DISTINCT state, tries FROM t"), "0|", "{says}");
     }
@@ -474,8 +473,8 @@ fn a_payload_of_a_megabyte_is_the_whole_standard_input() {
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nstatus = 's'\npayload = 'body'",
     );
     let handler = env.script("handler", "[ $BACKLOG_TABLE = t ] && wc -c >body$BACKLOG_ID");
-    env.run_at(MIDNIGHT, &format!("process --jobs 3 -- {handler}")).silent();
-    let sizes = (1..=5).map(|id| std::fs::read_to_string(env.path(&format!("body{id}"))).unwrap());
+    env.pass(&format!("--jobs 3 -- {handler}")).silent();
+    let sizes = (1..=5).map(|id| env.read(&format!("body{id}")));
     let sizes: Vec<_> = sizes.map(|size| size.trim().parse::<u32>().unwrap()).collect();
     assert_eq!(sizes, [1_048_576, 1_048_576, 0, 9, 2]);
     // And where `add` puts what it is given.
@@ -491,18 +490,18 @@ fn a_composite_key_is_one_id_everywhere() {
         "[defaults]\ntable = 't'\nid = ['a', 'b']",
     );
     let handler = env.noting("[ \"$BACKLOG_ID\" != x,2 ]");
-    let joblog = env.path("joblog").display().to_string();
+    let joblog = env.path_text("joblog");
     let args = format!("process --policy even --max-records 3 --joblog {joblog} -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), ["y,1", "x,2", "x,1"]);
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), ["it\\,s,9007199254740993", "it\\,s,9007199254740992"]);
     let log = std::fs::read_to_string(&joblog).unwrap();
-    assert!(log.contains(r#"{"id":["it,s",9007199254740993],"attempt":1"#), "{log}");
+    assert_contains(&log, r#"{"id":["it,s",9007199254740993],"attempt":1"#);
     let explained = env.run_at(MIDNIGHT, "explain x,2 --policy even").success().stdout;
     assert!(explained.starts_with("record x,2: ERROR"), "{explained}");
     let explained = env.run("explain it,s,9007199254740992").stdout;
-    assert!(explained.contains("columns separated by commas, not 3; write a comma"), "{explained}");
+    assert_contains(&explained, "columns separated by commas, not 3; write a comma");
     let ran = env.run(r"archive x,2 'it\,s,9007199254740992' x x,3");
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),
@@ -522,7 +521,7 @@ fn dates_without_a_zone_are_of_the_zone_that_is_said() {
         "[defaults]\ntable = 't'\nndays = 1\ndate_inserted = { column = 'at', zone = 'Europe/Berlin' }\non_success = { done = '{now}' }",
     );
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &format!("process -- {handler}")).silent();
+    env.pass(&format!("-- {handler}")).silent();
     let mut handled = env.handled();
     handled.sort_unstable();
     assert_eq!(handled, ["1", "3"]);
@@ -543,7 +542,7 @@ fn every_queue_of_the_file_has_its_own_pass_and_one_that_fails_stops_no_other() 
          [queue.first]\ntable = 'a'\n[queue.second]\ntable = 'missing'\n[queue.third]\ntable = 'c'\nwhere = 'ID > 1'",
     );
     let mut command = env.command("process --all-queues --now @1795219200");
-    let ran = crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap());
+    let ran = command.env_remove("BACKLOG_DB").ran();
     let ran = ran.fails(1, &["backlog: queue second: ", "no table \"missing\""]);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     assert_eq!(env.handled(), ["first a 1", "third c 2"]);
@@ -563,7 +562,7 @@ fn every_message_of_a_pass_names_its_queue_once() {
          [queue.second]\njobs = 0\n[queue.third]\ntable = 'missing'\n[queue.default]\n",
     );
     let lines = |args: &str, exit: i32, begin: &str| {
-        let ran = env.run_at(MIDNIGHT, &format!("process -v {args}")).fails(exit, &[]);
+        let ran = env.pass(&format!("-v {args}")).fails(exit, &[]);
         let pass = ran.stderr.lines().filter(|line| !line.contains("info: read "));
         for line in pass.clone() {
             assert!(line.starts_with(begin), "{line:?} does not begin with {begin:?}");
@@ -575,11 +574,11 @@ fn every_message_of_a_pass_names_its_queue_once() {
     assert_eq!(lines("--queue first -- /no/such/handler", 1, "backlog: queue first: "), 2);
     assert_eq!(lines("--queue third", 1, "backlog: queue third: "), 1);
     // The default queue has none.
-    let ran = env.run_at(MIDNIGHT, "process -v --queue default").success();
-    assert!(!ran.stderr.contains("queue "), "{}", ran.stderr);
-    let ran = env.run_at(MIDNIGHT, "process -v --all-queues").fails(2, &[]);
+    let ran = env.pass("-v --queue default").success();
+    assert_lacks(&ran.stderr, "queue ");
+    let ran = env.pass("-v --all-queues").fails(2, &[]);
     let queues: Vec<_> = ran.stderr.lines().filter(|line| !line.contains("info: read ")).collect();
-    let file = env.path("backlog.toml").display().to_string();
+    let file = env.path_text("backlog.toml");
     for (line, begin) in queues.iter().zip([
         "backlog: queue first: info: processing record 1",
         "backlog: queue first: warning: record 1 failed",
@@ -636,7 +635,7 @@ fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
         "[defaults]\ntable = 't'\nwhere = 'done IS NULL'\ndate_inserted = 'at'\nfailures = 'tries'\nlast_failure = 'tried'\nfibonacci = true\non_success = { done = '{now}' }",
     );
     let handler = env.noting("kill -KILL $PPID; sleep 30");
-    let ran = env.run_at(MIDNIGHT, &format!("process -- {handler}"));
+    let ran = env.pass(&format!("-- {handler}"));
     assert_eq!(ran.exit, None);
     assert_eq!(env.query("SELECT tries, tried FROM t"), "1|1795219200");
     let now = MIDNIGHT + MINUTE;
@@ -655,7 +654,7 @@ fn a_condition_that_time_or_another_row_makes_false_does_not_lose_the_outcome() 
          where = \"done IS NULL AND id IN (SELECT id FROM t WHERE tries < 5) AND kind NOT IN (SELECT kind FROM pause)\"",
     );
     // Our own charge, seen through a subquery; other rows; and an edit of this very row.
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     let handler = env.script(
         "handler",
         &format!(
@@ -669,7 +668,7 @@ fn a_condition_that_time_or_another_row_makes_false_does_not_lose_the_outcome() 
         skipped("a handler that changes its table: there is no sqlite3");
         return;
     }
-    env.run_at(MIDNIGHT, &format!("process --queue t -- {handler}")).silent();
+    env.pass(&format!("--queue t -- {handler}")).silent();
     let rows = env.query("SELECT id, tries, done FROM t");
     assert_eq!(
         rows, "1|4|\n2|4|2026-11-21\n3|4|2026-11-21",
@@ -761,7 +760,7 @@ fn a_snooze_without_a_date_is_a_failure_and_a_drain_ends() {
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nfailures = 'n'\nstatus = { column = 's', new = 1, error = 1, success = 2 }",
     );
     let handler = env.noting("exit 75");
-    env.run_at(MIDNIGHT, &format!("process --drain -- {handler}")).silent();
+    env.pass(&format!("--drain -- {handler}")).silent();
     assert_eq!(env.handled(), ["1"]);
     assert_eq!(env.query("SELECT s, n FROM t"), "1|1");
 }
@@ -774,7 +773,7 @@ fn a_mapping_that_leaves_one_finished_row_pending_is_named_and_holds_up_no_other
     );
     let handler = env.noting("exit 0");
     let says = ["record 2 is not tried", "it would still be pending", "no handler was started"];
-    env.run_at(MIDNIGHT, &format!("process -- {handler}")).fails(1, &says);
+    env.pass(&format!("-- {handler}")).fails(1, &says);
     assert_eq!(env.handled(), ["1", "3"]);
     assert_eq!(env.query("SELECT prio FROM t ORDER BY id"), "0\n5\n0");
 }
@@ -787,8 +786,8 @@ fn a_person_can_retry_where_the_last_failure_cannot_be_null() {
         "[defaults]\ntable = 't'\npolicy = 'even'\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\nlast_failure = 'seen'\non_success = { done = 1 }",
     );
     let due = |expected: &str| {
-        let ran = env.run_at(MIDNIGHT, "process --dry-run").success();
-        assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+        let ran = env.pass("--dry-run").success();
+        assert_contains(&ran.stdout, expected);
     };
     due("7           wait ");
     env.run("retry 7").success();
@@ -803,8 +802,8 @@ fn what_is_switched_off_stays_off() {
         "[defaults]\nstrict = true\nprogressive = true\njoblog = 'log'\n[queue.a]\nstrict = false\n[queue.b]\nprogressive = false\nndays = 9",
     );
     env.sql("INSERT INTO BACKLOG DEFAULT VALUES");
-    env.run_at(MIDNIGHT, "process --queue a -- false").success();
-    let dry = env.run_at(MIDNIGHT, "process --queue b --dry-run").success();
+    env.pass("--queue a -- false").success();
+    let dry = env.pass("--queue b --dry-run").success();
     assert_eq!(dry.stdout, "1           try      ERROR\n");
     let args = "process --queue b --now @1795219200 -- false";
     assert_eq!(env.run(args).exit, Some(1), "strict");
@@ -857,7 +856,7 @@ fn the_first_mistakes_are_told_what_to_say() {
         env.run(&format!("status --table OrderEvents {args}")).fails(1, &[says]);
     }
     let config = |text: &str, says: &str| {
-        std::fs::write(env.path("backlog.toml"), text).unwrap();
+        env.write("backlog.toml", text);
         env.run("status").fails(2, &[says]);
     };
     config(
@@ -891,7 +890,7 @@ fn a_count_may_be_called_as_the_program_calls_its_own() {
     handled.sort_unstable();
     assert_eq!(handled, ["1", "2", "3"]);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', n = 5, LAST_FAILURE = '2026-11-20T23:58:00Z'");
-    env.run_at(MIDNIGHT, &format!("process --fibonacci --set failures=n -- {handler}")).silent();
+    env.pass(&format!("--fibonacci --set failures=n -- {handler}")).silent();
     assert_eq!(env.handled(), [""; 0], "five failures wait for five minutes");
 }
 
@@ -961,7 +960,7 @@ fn dates_in_text_and_counts_without_a_type_are_what_they_must_be() {
              DATE_INSERTED TEXT DEFAULT '2026-11-20', FAILURES, LAST_FAILURE);
              INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES ({failures}, {last_failure})"
         ));
-        env.run_at(MIDNIGHT, "process --ndays 9 -- /bin/true").silent();
+        env.pass("--ndays 9 -- /bin/true").silent();
     }
 }
 
@@ -977,7 +976,7 @@ fn a_column_that_only_has_the_name_of_a_counter_can_be_left_alone() {
     env.run_at(now, process).fails(1, &["holds 'http 500'", "or none with --set failures="]);
     let none = with_options("--set failures=", process);
     env.run_at(now, &none).silent();
-    std::fs::write(env.path("backlog.toml"), "[defaults]\nfailures = \"\"\n").unwrap();
+    env.write("backlog.toml", "[defaults]\nfailures = \"\"\n");
     env.run_at(now, process).silent();
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "ERROR|http 500");
 }
@@ -1007,7 +1006,7 @@ fn digits_in_a_column_of_text_need_a_format() {
     ));
     let pass = |format: &str| {
         let date = format!("date_inserted={{column=\"at\"{format}}}");
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 --set {} -- true", quoted(&date)))
+        env.pass(&format!("--ndays 1 --set {} -- true", quoted(&date)))
     };
     pass("").fails(1, &["column at of table BACKLOG holds text of digits", "format = \"epoch\""]);
     pass(",format=\"epoch\"").silent();

@@ -6,14 +6,14 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, skipped};
 
 const FILE: &str = "m.prom";
 
 /// The series of a file, which is held to the text format: each family has its help and its type
 /// before its series, which stand together, and no series stands twice.
 fn series(env: &TestEnv) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(env.path(FILE)).unwrap();
+    let text = env.read(FILE);
     let (mut series, mut families) = (BTreeMap::new(), HashSet::new());
     let (mut family, mut is_typed) = (String::new(), false);
     for line in text.lines() {
@@ -55,8 +55,7 @@ fn pass(env: &TestEnv, now: i64, line: &str, handler: &str) {
 
 #[test]
 fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT - 60);
+    let env = TestEnv::with_records(3, MIDNIGHT - 60);
     pass(&env, MIDNIGHT, "--fibonacci --where 'ID <> 3'", "true");
     let line = ["queue=\"default\"", "table=\"BACKLOG\"", "line=\"--fibonacci --where ID <> 3\""];
     let midnight = Some(1_795_219_200.0);
@@ -82,8 +81,7 @@ fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
 
 #[test]
 fn lines_and_tables_share_a_file() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT - 60);
+    let env = TestEnv::with_records(2, MIDNIGHT - 60);
     pass(&env, MIDNIGHT, "--ndays 1 --max-records 1", "true");
     pass(&env, MIDNIGHT, "--fibonacci", "false");
     let status =
@@ -119,18 +117,17 @@ fn lines_and_tables_share_a_file() {
 
 #[test]
 fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT - 60);
+    let env = TestEnv::with_records(2, MIDNIGHT - 60);
     let queue = |name: &str, table: &str| {
         format!("[queue.{name}]\ntable = '{table}'\npolicy = 'even'\nexec = ['true']\n")
     };
     let toml = format!("[defaults]\ndb = 'test.db'\nmetrics = '{FILE}'\n");
     let toml = [toml, queue("a", "BACKLOG"), queue("b", "BACKLOG"), queue("gone", "GONE")].concat();
-    fs::write(env.path("backlog.toml"), toml).unwrap();
+    env.write("backlog.toml", toml);
     let run = |words: &str| {
         let now = format!("@{MIDNIGHT}");
         let words = format!("{words} --all-queues --now {now}");
-        ran(&env.command(&words).env_remove("BACKLOG_DB").output().unwrap())
+        env.command(&words).env_remove("BACKLOG_DB").ran()
     };
     run("process").fails(1, &["queue gone: "]);
     run(&format!("status --metrics {FILE}"));
@@ -182,18 +179,17 @@ fn counters_never_fall_over_hundreds_of_passes_whatever_is_killed() {
 
 #[test]
 fn a_file_of_somebody_else_is_left_alone() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT - 60);
+    let env = TestEnv::with_records(1, MIDNIGHT - 60);
     for text in ["other_metric{a=\"b\"} 1\n", "# HELP node_load1 x.\n", "notes\n", "\n"] {
-        fs::write(env.path(FILE), text).unwrap();
+        env.write(FILE, text);
         let words = format!("process --now @1795219200 --fibonacci --metrics {FILE}");
         let ran = env.run(&format!("{words} -v -- true"));
         assert_eq!(ran.exit, Some(0), "{ran:?}");
-        assert_eq!(fs::read_to_string(env.path(FILE)).unwrap(), text);
+        assert_eq!(env.read(FILE), text);
     }
     let ran = env.run("status --metrics test.db");
     assert_eq!(ran.exit, Some(1));
-    assert!(ran.stderr.contains("it holds what backlog has not written"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "it holds what backlog has not written");
     assert_eq!(env.count("SUCCESS"), 1, "the database is whole");
 }
 
@@ -216,8 +212,7 @@ fn a_table_that_is_gone_for_a_while_has_one_series_all_the_time() {
 
 #[test]
 fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT - 60);
+    let env = TestEnv::with_records(2, MIDNIGHT - 60);
     let pass = |now| env.run_at(now, "process --fibonacci --metrics none/m.prom -- true");
     let ran = pass(MIDNIGHT);
     let error = "backlog: could not write the metrics none/m.prom: no such file or directory\n";
@@ -232,8 +227,7 @@ fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
 
 #[test]
 fn the_tool_of_prometheus_takes_the_file() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT - 60);
+    let env = TestEnv::with_records(2, MIDNIGHT - 60);
     pass(&env, MIDNIGHT, "--fibonacci --where \"LAST_ERROR IS NOT 'a\\\"b\\\\c\n{x} 1'\"", "true");
     env.run_at(MIDNIGHT, &format!("status --fibonacci --metrics {FILE}")).success();
     series(&env);

@@ -2,13 +2,12 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, sh, skipped};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, assert_contains, sh, skipped};
 
 const FAILS_ODD: &str = "-- sh -c 'echo no route >&2; exit $((BACKLOG_ID % 2))'";
 
 fn three() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    let env = TestEnv::with_records(3, MIDNIGHT);
     env
 }
 
@@ -41,7 +40,7 @@ fn named_records_are_tried_due_or_not_and_each_result_is_printed() {
     );
     // None of this was a pass.
     let status = env.run_at(MIDNIGHT + MINUTE, "status --passes 9").success().stdout;
-    assert!(status.contains("no pass is recorded"), "{status}");
+    assert_contains(&status, "no pass is recorded");
 }
 
 #[test]

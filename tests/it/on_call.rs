@@ -7,7 +7,10 @@ use std::process::Command;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, quoted, ran, sh, signal, skipped};
+use crate::testenv::{
+    HOUR, MIDNIGHT, POSTGRES_SCHEMA, Ran, Runs, TestEnv, assert_contains, assert_lacks, json,
+    quoted, ran, sh, signal, skipped,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 const PAGE: &str = include_str!("../../docs/on-call.md");
@@ -42,20 +45,19 @@ fn says(output: &str, message: &str) {
 }
 
 fn one_record() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT - 60);
+    let env = TestEnv::with_record(7, MIDNIGHT - 60);
     env
 }
 
 fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {handler}"))
+    env.pass(&format!("--ndays 1 {options} -- {handler}"))
 }
 
 #[test]
 fn nothing_runs() {
     let env = one_record();
     let status = || env.run_at(MIDNIGHT + 60, "status --ndays 1").success().stdout;
-    assert!(!status().contains("last pass"), "{}", status());
+    assert_lacks(&status(), "last pass");
     pass(&env, "", "true").silent();
     let status = status();
     let last = status.lines().last().unwrap();
@@ -71,7 +73,7 @@ fn it_works_at_a_terminal_but_not_under_cron() {
     let as_cron = |line: &str| {
         let mut command = Command::new("/usr/bin/env");
         command.args(["-i", "PATH=/usr/bin:/bin", "/bin/sh", "-c", line]);
-        ran(&command.env("HOME", env.path("home")).current_dir(env.path("home")).output().unwrap())
+        command.env("HOME", env.path("home")).current_dir(env.path("home")).ran()
     };
     let options = "--ndays 36500 -- ./sync-order";
     as_cron(&format!("{PROGRAM} process {options}")).fails(2, &["no database"]);
@@ -107,7 +109,7 @@ fn a_record_is_not_tried() {
     assert_eq!(listed.lines().count(), 2, "{listed}");
     env.run("archive 7").success();
     let explained = env.run_at(MIDNIGHT, "explain 7").success().stdout;
-    assert!(explained.contains("not tried: is ARCHIVED"), "{explained}");
+    assert_contains(&explained, "not tried: is ARCHIVED");
 }
 
 #[test]
@@ -116,9 +118,9 @@ fn nothing_is_due() {
     let status = "status={new=\"open\",error=\"failed\",success=\"done\"}";
     let ran = pass(&env, &format!("-v --set {}", quoted(status)), "true");
     says(&ran.stderr, "have a status that is not mapped");
-    assert!(ran.stderr.contains("'NEW'"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "'NEW'");
     let first = env.run("status").success().stdout;
-    assert!(first.lines().next().unwrap().contains(&env.db().display().to_string()), "{first}");
+    assert_contains(&first.lines().next().unwrap(), &env.path_text("test.db"));
 }
 
 #[test]
@@ -128,9 +130,9 @@ fn a_record_is_handled_twice() {
     pass(&env, "", &handler).silent();
     pass(&env, "", &handler).silent();
     assert_eq!(env.handled(), ["7", "7"]);
-    fs::write(env.path("backlog.toml"), "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n").unwrap();
+    env.write("backlog.toml", "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n");
     let found = env.run("check --queue a").stdout;
-    assert!(found.contains("neither sees the claims of the other"), "{found}");
+    assert_contains(&found, "neither sees the claims of the other");
 }
 
 #[test]
@@ -151,11 +153,11 @@ fn last_error_does_not_say_why() {
     let handler = "echo no route >&2; echo to host >&2; echo giving up >&2; exit 1";
     pass(&env, "--joblog log", &sh(handler).to_string()).silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "giving up");
-    let log = fs::read_to_string(env.path("log")).unwrap();
-    let line: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let log = env.read("log");
+    let line = json(&log);
     assert_eq!(line["stderr"], "no route\nto host\ngiving up");
     let shown = env.run("show 7 --json").success().stdout;
-    let record: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let record = json(&shown);
     assert_eq!((&record["ID"], &record["STATUS"]), (&7.into(), &"ERROR".into()));
 }
 
@@ -168,22 +170,21 @@ fn the_handler_succeeded_but_the_record_is_pending() {
     says(&ran.stderr, "record ... could not be set to SUCCESS: ...; its handler succeeded");
     assert_eq!(env.count("SUCCESS"), 0);
     let found = env.run_at(MIDNIGHT, "check --rehearse --ndays 1").stdout;
-    assert!(found.contains("record 7 (ERROR) would not be tried: "), "{found}");
+    assert_contains(&found, "record 7 (ERROR) would not be tried: ");
 }
 
 #[test]
 fn every_record_fails() {
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT - 60);
+    let env = TestEnv::with_records(5, MIDNIGHT - 60);
     let handler = "-- sh -c 'echo no route >&2; exit 1'";
-    env.run_at(MIDNIGHT, &format!("process --fibonacci --max-consecutive-failures 2 {handler}"))
+    env.pass(&format!("--fibonacci --max-consecutive-failures 2 {handler}"))
         .fails(1, &["2 attempts failed in a row, the last one: "]);
     assert_eq!((env.count("ERROR"), env.count("NEW")), (2, 3));
     let groups = env.run("failures --json").success().stdout;
-    let group: serde_json::Value = serde_json::from_str(groups.lines().next().unwrap()).unwrap();
+    let group = json(groups.lines().next().unwrap());
     let retry = format!("retry --failure {}", group["group"].as_str().unwrap());
     env.run_at(MIDNIGHT, &retry).success();
-    env.run_at(MIDNIGHT, "process --fibonacci -- true").silent();
+    env.pass("--fibonacci -- true").silent();
     assert_eq!(env.count("SUCCESS"), 5);
 }
 
@@ -197,7 +198,7 @@ fn simulated(args: &str) -> Vec<String> {
 fn retries_come_later_than_the_schedule_says() {
     let attempts = simulated("--fibonacci --every 1h --records 1 --for 9h --jsonl");
     let delays = attempts.iter().skip(1).map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line = json(line);
         line["delay"].as_i64().unwrap()
     });
     assert_eq!(delays.clone().next(), Some(HOUR), "not a minute");
@@ -224,7 +225,7 @@ fn dates_are_hours_off() {
     assert!(listed("").contains("\"2026-11-20T23:30:00Z\""), "{}", listed(""));
     let zone = "date_inserted={column=\"DATE_INSERTED\",zone=\"+01:00\"}";
     let listed = listed(&format!("--set {}", quoted(zone)));
-    assert!(listed.contains("\"2026-11-20T22:30:00Z\""), "{listed}");
+    assert_contains(&listed, "\"2026-11-20T22:30:00Z\"");
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn passes_take_longer_every_week() {
         env.sql(statement);
     }
     let found = env.run("check").stdout;
-    assert!(!found.contains("no index finds"), "{found}");
+    assert_lacks(&found, "no index finds");
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn it_works_for_one_user_but_not_for_another() {
 fn psql_shows_rows_that_backlog_does_not_see() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     let role = "IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'reader') THEN CREATE ROLE \
                 reader LOGIN; END IF";
     database.sql(&format!("DO $$ BEGIN {role}; EXCEPTION WHEN OTHERS THEN NULL; END $$"));
@@ -329,7 +330,7 @@ fn records_were_given_up() {
     let handler = "sh -c 'echo HTTP 410 Gone >&2; exit 1'";
     pass(&env, "--max-attempts 1", handler).fails(1, &["record 7 failed", "archived"]);
     let groups = env.run("failures --status ARCHIVED").success().stdout;
-    assert!(groups.contains("HTTP 410 Gone"), "{groups}");
+    assert_contains(&groups, "HTTP 410 Gone");
     env.run_at(MIDNIGHT, "restore --failure 'HTTP 410'").success();
     assert_eq!(env.statuses(), "7|NEW");
 }
@@ -344,7 +345,7 @@ fn a_pass_was_killed() {
     staying.wait_for_begin();
     env.kill(&mut killed);
     let status = env.run_at(MIDNIGHT + 1, "status").success().stdout;
-    assert!(status.contains(": killed (pid "), "{status}");
+    assert_contains(&status, ": killed (pid ");
     says(&env.query("SELECT LAST_ERROR FROM BACKLOG"), "attempt ... has not reported back");
     assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
     env.run_at(MIDNIGHT + 1, "retry 7").success();
@@ -363,7 +364,7 @@ fn the_disk_is_full() {
         rm big; $program process --ndays 1 -- true; $program list --status SUCCESS";
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", on_a_small_disk]);
-    let ran = ran(&command.env("program", PROGRAM).current_dir(env.path("")).output().unwrap());
+    let ran = command.env("program", PROGRAM).current_dir(env.path("")).ran();
     if ran.stderr.contains("unshare") || ran.stderr.contains("mount: ") {
         return skipped(&format!("a full disk: {}", ran.stderr));
     }
@@ -403,5 +404,5 @@ fn restore_a_backup() {
     let handler = env.noting("exit 0");
     pass(&env, "", &handler).silent();
     assert_eq!(env.handled(), ["7"]);
-    assert!(fs::read_to_string(env.path("log")).unwrap().contains("\"outcome\":\"success\""));
+    assert!(env.read("log").contains("\"outcome\":\"success\""));
 }

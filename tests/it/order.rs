@@ -1,11 +1,9 @@
 //! `order = "COLUMN desc"`: records by a column of the table, such as a priority.
 
-use std::fs;
-
 use rusqlite::Connection;
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, quoted};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, quoted};
 
 const JOBS: &str = "INSERT INTO jobs (id, status, date_inserted, priority) VALUES
     (1, 'NEW', '2026-11-20 00:00:01', 1), (2, 'NEW', '2026-11-20 00:00:02', 5),
@@ -22,12 +20,12 @@ fn env() -> TestEnv {
 
 fn configure(env: &TestEnv) {
     let config = "[queue.default]\ntable = \"jobs\"\nndays = 30\norder = \"priority desc\"\n";
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
 }
 
 fn tried(env: &TestEnv, options: &str) -> String {
     let handler = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &format!("process {options} -- {handler}")).silent();
+    env.pass(&format!("{options} -- {handler}")).silent();
     env.handled().join(" ")
 }
 
@@ -70,11 +68,11 @@ fn check_prints_the_index_for_the_order() {
     let index = "CREATE INDEX \"jobs_backlog_order\" ON \"jobs\" (\"priority\" DESC, \"id\" ASC) \
                  WHERE \"status\" IN ('NEW', 'ERROR')";
     let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert!(checked.contains("no index finds pending records in their order"), "{checked}");
-    assert!(checked.contains(index), "{checked}");
+    assert_contains(&checked, "no index finds pending records in their order");
+    assert_contains(&checked, index);
     Connection::open(env.db()).unwrap().execute_batch(index).unwrap();
     let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert!(!checked.contains("in their order"), "{checked}");
+    assert_lacks(&checked, "in their order");
 }
 
 #[test]
@@ -103,9 +101,9 @@ fn a_server_has_the_same_order_and_continues_in_it() {
     let index = "CREATE INDEX CONCURRENTLY \"jobs_backlog_order\" ON \"public\".\"jobs\" (\"priority\" DESC, \
                  \"id\" ASC) WHERE \"status\" IN ('NEW', 'ERROR')";
     let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert!(checked.contains(index), "{checked}");
+    assert_contains(&checked, index);
     database.sql(index);
     let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert!(!checked.contains("in their order"), "{checked}");
+    assert_lacks(&checked, "in their order");
     assert_eq!(tried(&env, "--max-records 2 --order oldest"), "1 2", "a place of another type");
 }

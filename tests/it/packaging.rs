@@ -1,14 +1,14 @@
 //! What packages have beside the program: the units of systemd, and the Kubernetes CronJob.
 
-use crate::testenv::{TestEnv, ran};
+use crate::testenv::{Runs, TestEnv, assert_contains};
 
 /// What `crontab` prints for a queue of this backlog.toml, as if the package were installed.
 fn crontab(file: &str, args: &str) -> String {
     let env = TestEnv::empty();
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let config = env.path("backlog.toml").canonicalize().unwrap().display().to_string();
     let mut command = env.command(&format!("crontab --config {config} {args}"));
-    let printed = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout;
+    let printed = command.env_remove("BACKLOG_DB").ran().success().stdout;
     let printed = printed.replace(env!("CARGO_BIN_EXE_backlog"), "/usr/bin/backlog");
     printed.replace(&config, "/etc/backlog.toml")
 }
@@ -40,5 +40,5 @@ fn the_cronjob_runs_the_line_that_crontab_prints() {
     let args = after("args: [").split_once(']').unwrap().0.replace(", ", " ");
     let printed = crontab(&file.join("\n"), "--queue orders");
     let line = format!("\n{schedule} /usr/bin/backlog {args} --state-dir ");
-    assert!(printed.contains(&line), "{line:?} is not in {printed}");
+    assert_contains(&printed, &line);
 }

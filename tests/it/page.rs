@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::queues::{self, MAILS, ORDERS, run as run_several};
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, sh, skipped};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, ran, sh, skipped,
+};
 
 /// The page of the only queue.
 fn page(env: &TestEnv, now: i64, args: &str) -> String {
@@ -18,7 +20,7 @@ fn page(env: &TestEnv, now: i64, args: &str) -> String {
 }
 
 fn read(env: &TestEnv) -> String {
-    fs::read_to_string(env.path("page.html")).unwrap()
+    env.read("page.html")
 }
 
 /// What stands between two texts.
@@ -58,10 +60,9 @@ pub fn several() -> TestEnv {
 
 #[test]
 fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT - 2 * DAY);
+    let env = TestEnv::with_records(5, MIDNIGHT - 2 * DAY);
     let handler = env.script("handler", "[ $BACKLOG_ID -lt 4 ] || { echo HTTP 503 >&2; exit 1; }");
-    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {handler}")).silent();
+    env.pass(&format!("--fibonacci -- {handler}")).silent();
     env.run_at(MIDNIGHT, "archive 5").success();
     let page = page(&env, MIDNIGHT + 30, "--fibonacci");
     let text = seen(&page);
@@ -78,14 +79,14 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
         assert!(text.contains(says), "{says}: {text}");
     }
     let causes = section(&page, "Why records fail");
-    assert!(causes.contains("1 HTTP 503 2026-11-21 00:00 2026-11-21 00:00 4"), "{causes}");
-    assert!(causes.contains("backlog failures , and when"), "{causes}");
+    assert_contains(&causes, "1 HTTP 503 2026-11-21 00:00 2026-11-21 00:00 4");
+    assert_contains(&causes, "backlog failures , and when");
     let archived = section(&page, "Archived records");
-    assert!(archived.contains("5 HTTP 503 2026-11-19 00:00 2026-11-21 00:00"), "{archived}");
+    assert_contains(&archived, "5 HTTP 503 2026-11-19 00:00 2026-11-21 00:00");
     let passes = section(&page, "Last passes");
-    assert!(passes.contains("3 succeeded, 2 failed"), "{passes}");
+    assert_contains(&passes, "3 succeeded, 2 failed");
     for class in ["succeeded", "failed"] {
-        assert!(page.contains(&format!("<path class=\"{class}\" d=\"M291 ")), "{page}");
+        assert_contains(&page, &format!("<path class=\"{class}\" d=\"M291 "));
     }
     let ages = section(&page, "Records by status and age");
     for row in ["ERROR 1 0 1 0 0 0 0 0 0", "SUCCESS 3 0 3", "ARCHIVED 1 0 1", "Total 5 0 5"] {
@@ -122,9 +123,8 @@ fn next_attempts_stand_in_their_hours() {
 
 #[test]
 fn the_lowest_bar_is_seen_and_the_highest_fills_the_chart() {
-    let env = TestEnv::new();
-    env.insert(100, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --fibonacci -- sh -c '[ $BACKLOG_ID != 7 ]'");
+    let env = TestEnv::with_records(100, MIDNIGHT);
+    env.pass("--fibonacci -- sh -c '[ $BACKLOG_ID != 7 ]'");
     env.sql(
         "UPDATE BACKLOG SET STATUS = 'ERROR', LAST_FAILURE = '2026-11-21T00:00:00Z',
            FAILURES = iif(ID = 7, 2, 1)",
@@ -147,7 +147,7 @@ fn by_age_alone_a_record_is_due_at_each_pass() {
     let attempts = section(&by_age, "Next attempts");
     assert!(attempts.starts_with("By --ndays 1 a record is due at each pass that cron starts: 2"));
     let unknown = section(&page(&env, MIDNIGHT, ""), "Next attempts");
-    assert!(unknown.contains("say --ndays , --fibonacci , --policy or --progressive"), "{unknown}");
+    assert_contains(&unknown, "say --ndays , --fibonacci , --policy or --progressive");
 }
 
 #[test]
@@ -164,16 +164,16 @@ fn several_queues_stand_on_one_page_each_below_its_link() {
         assert!(ran.stderr.starts_with("backlog: queue a-b: "), "{ran:?}");
         let page = read(&env);
         let all = section(&page, "All queues");
-        assert!(all.contains("orders 3 0 0 3 not known 3 0 now: 3 failed"), "{all}");
-        assert!(all.contains("mails 0 0 0 0 none 0 0 now: "), "{all}");
+        assert_contains(&all, "orders 3 0 0 3 not known 3 0 now: 3 failed");
+        assert_contains(&all, "mails 0 0 0 0 none 0 0 now: ");
         assert!(all.contains("a-b not known: ") && all.contains("no table"), "{all}");
         let summary = between(&page, "<p class=\"summary bad\">", "</p>");
         assert_eq!(summary, "1 queue cannot be read; 3 records have failed");
         for (number, name) in [(1, "orders"), (2, "mails"), (3, "a-b")] {
-            assert!(page.contains(&format!("<a href=\"#q{number}\">{name}</a>")), "{page}");
-            assert!(page.contains(&format!("<h2 id=\"q{number}\">{name}</h2>")), "{page}");
+            assert_contains(&page, &format!("<a href=\"#q{number}\">{name}</a>"));
+            assert_contains(&page, &format!("<h2 id=\"q{number}\">{name}</h2>"));
         }
-        assert!(page.contains("<code>backlog failures --queue orders</code>"), "{page}");
+        assert_contains(&page, "<code>backlog failures --queue orders</code>");
         assert!(section(&page, "a-b").starts_with("Nothing is known of this queue: "));
         assert!(section(&page, "mails").contains("table mails in "));
     }
@@ -181,8 +181,7 @@ fn several_queues_stand_on_one_page_each_below_its_link() {
 
 #[test]
 fn what_others_have_written_is_text() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     env.connection()
         .execute(
             "UPDATE BACKLOG SET LAST_FAILURE = '2026-11-21T00:00:00Z', FAILURES = 1, LAST_ERROR = ?1,
@@ -194,14 +193,13 @@ fn what_others_have_written_is_text() {
     let shown = "</script><img src=x onerror=alert()>{{ 7 * 7 }}\\u{202e}\\u{7}\\n\"' &amp; ü🙂";
     assert!(section(&page, "Archived records").contains(shown), "{page}");
     assert!(!page.contains("<img") && page.matches("</script>").count() == 1, "{page}");
-    assert!(!page.contains(['\u{202e}', '\u{7}']));
+    assert!(!page.contains(['\u{202e}', '\u{7}']), "{page}");
 }
 
 #[test]
 fn the_page_allows_its_own_style_and_script_and_nothing_else() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    env.pass("--fibonacci -- false").silent();
     let page = page(&env, MIDNIGHT, "--fibonacci --every 10m");
     let policy = between(&page, "\"Content-Security-Policy\" content=\"", "\"");
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
@@ -214,8 +212,8 @@ fn the_page_allows_its_own_style_and_script_and_nothing_else() {
              form-action 'none'"
         )
     );
-    assert!(page.contains("<meta http-equiv=\"refresh\" content=\"600\">"), "{page}");
-    assert!(page.contains("<time id=\"due\" datetime=\"2026-11-21T00:10:00Z\">"), "{page}");
+    assert_contains(&page, "<meta http-equiv=\"refresh\" content=\"600\">");
+    assert_contains(&page, "<time id=\"due\" datetime=\"2026-11-21T00:10:00Z\">");
     // Nothing would be fetched, and nothing be blocked.
     for part in [" src=", " style=", "url(", "@import", "<link", "http://", "https://", " onc"] {
         assert!(!page.contains(part), "{part}: {page}");
@@ -268,7 +266,7 @@ fn a_page_takes_the_place_of_the_last_one_at_once() {
     let reader = fs::File::open(env.path("page.html")).unwrap();
     fs::set_permissions(env.path("page.html"), fs::Permissions::from_mode(0o640)).unwrap();
     // What a killed run has left behind, or somebody else, is no way to another file.
-    fs::write(env.path("victim"), "whole").unwrap();
+    env.write("victim", "whole");
     symlink("victim", env.path(".page.html.new")).unwrap();
     let second = page(&env, MIDNIGHT + HOUR, "");
     assert!(
@@ -276,11 +274,8 @@ fn a_page_takes_the_place_of_the_last_one_at_once() {
             .unwrap()
             .contains("Made at <time datetime=\"2026-11-21T00:00:00Z\"")
     );
-    assert!(second.contains("2026-11-21T01:00:00Z"));
-    assert_eq!(
-        (mode("page.html"), &*fs::read_to_string(env.path("victim")).unwrap()),
-        (0o640, "whole")
-    );
+    assert_contains(&second, "2026-11-21T01:00:00Z");
+    assert_eq!((mode("page.html"), &*env.read("victim")), (0o640, "whole"));
     let names = fs::read_dir(env.path("")).unwrap().map(|it| it.unwrap().file_name());
     let new = names.filter(|name| name.to_str().unwrap().ends_with(".new")).count();
     assert_eq!(new, 1, "only the one that somebody else has made");
@@ -306,31 +301,29 @@ fn a_page_that_cannot_be_written_is_said_once() {
 
 #[test]
 fn records_that_were_given_up_are_red_for_a_day_and_failed_ones_amber() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    let env = TestEnv::with_records(3, MIDNIGHT);
     let summary = |now: i64| {
         let page = page(&env, now, "--fibonacci");
         let summary = between(&page, "<p class=\"summary", "</p>").replace("\">", ": ");
         (summary, between(&page, "<ul class=\"figures\">", "</ul>").to_string())
     };
-    env.run_at(MIDNIGHT, "process --fibonacci -- sh -c '[ $BACKLOG_ID != 1 ]'");
+    env.pass("--fibonacci -- sh -c '[ $BACKLOG_ID != 1 ]'");
     let (amber, cards) = summary(MIDNIGHT);
     assert_eq!(amber, " warning: 1 record has failed");
-    assert!(cards.contains("<li class=\"warning\"><span class=\"label\">Failed"), "{cards}");
+    assert_contains(&cards, "<li class=\"warning\"><span class=\"label\">Failed");
     let last = "process --fibonacci --max-attempts 2 -- false";
     env.run_at(MIDNIGHT + HOUR, last).fails(1, &["record 1 failed after 2 attempts"]);
     let (red, cards) = summary(MIDNIGHT + 2 * HOUR);
     assert_eq!(red, " bad: 1 record was archived in the last 24 hours");
     assert!(seen(&cards).starts_with("Failed 0 of 0 pending Archived 1 1 in the last 24 h"));
-    assert!(cards.contains("<li class=\"bad\"><span class=\"label\">Archived"), "{cards}");
-    assert!(!cards.contains("class=\"well\""), "{cards}");
+    assert_contains(&cards, "<li class=\"bad\"><span class=\"label\">Archived");
+    assert_lacks(&cards, "class=\"well\"");
     assert_eq!(summary(MIDNIGHT + 2 * DAY).0, ": 1 record is archived");
 }
 
 #[test]
 fn a_pause_is_the_first_thing_that_the_page_says() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let of_passes = |page: &str| page.contains("paused since") && page.contains("moving house");
     assert!(!of_passes(&page(&env, MIDNIGHT, "")));
     env.run_at(MIDNIGHT, "pause --reason 'moving house'").success();
@@ -339,15 +332,14 @@ fn a_pause_is_the_first_thing_that_the_page_says() {
 
 #[test]
 fn one_look_makes_the_page_the_metrics_and_the_answer_to_limits() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let ran = env.run_at(MIDNIGHT, "status --html page.html --metrics m.prom --fail-if pending>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
     assert!(read(&env).contains("<title>"));
-    assert!(fs::read_to_string(env.path("m.prom")).unwrap().contains("backlog_records{"));
+    assert!(env.read("m.prom").contains("backlog_records{"));
     let ran = env.run_at(MIDNIGHT, "status --html none/page.html --fail-if pending>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
-    assert!(ran.stderr.contains("none/page.html"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "none/page.html");
 }
 
 #[test]
@@ -360,8 +352,7 @@ fn the_options_of_a_page_go_with_it_alone() {
 
 /// Passes of every kind: some that fail, one that finds nothing, and one that is killed.
 pub fn with_passes() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(9, MIDNIGHT - HOUR);
+    let env = TestEnv::with_records(9, MIDNIGHT - HOUR);
     for (minute, handler) in [(0, "exit 1"), (1, "exit $((BACKLOG_ID % 2))"), (2, "exit 65")] {
         env.run_at(
             MIDNIGHT + minute * MINUTE,
@@ -384,7 +375,7 @@ fn a_killed_pass_is_marked_and_told() {
     let page = page(&env, MIDNIGHT + 4 * MINUTE, "--ndays 1");
     let alarm = between(&page, "<li class=\"alarm\">", "</li>");
     assert!(seen(alarm).contains("1 m ago: killed (pid "), "{alarm}");
-    assert!(page.contains("<path class=\"broken\" d=\"M291 100h8v-100h-8z\"/>"), "{page}");
+    assert_contains(&page, "<path class=\"broken\" d=\"M291 100h8v-100h-8z\"/>");
     for class in ["succeeded", "failed", "archived"] {
         assert!(page.contains(&format!("<path class=\"{class}\" d=\"M2")), "{class}: {page}");
     }
@@ -410,11 +401,11 @@ fn a_page_of_ten_queues_with_everything_is_small() {
         ));
         config += &format!("[queue.q{queue}]\ntable = 't{queue}'\n");
     }
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     run_several(&env, "status --html page.html").silent();
     let page = read(&env);
     assert!(page.len() < 300_000, "{}", page.len());
-    assert!(page.contains("other statuses"), "{page}");
+    assert_contains(&page, "other statuses");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, sh};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, sh};
 
 /// The lines about passes at the end of a status.
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
@@ -20,30 +20,24 @@ fn without_took(line: &str) -> String {
     }
 }
 
-fn json(env: &TestEnv, now: i64) -> Value {
-    let ran = env.run_at(now, "status --json").success();
-    let status: Value = serde_json::from_str(&ran.stdout).unwrap();
-    status["passes"].clone()
-}
-
 #[test]
 fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
     let env = TestEnv::new();
     assert_eq!(passes(&env, MIDNIGHT), ["no pass is recorded"]);
     env.insert(5, MIDNIGHT);
     let handler = env.script("handler", "echo $BACKLOG_RUN >>run; [ $BACKLOG_ID != 3 ] || exit 1");
-    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {handler}")).silent();
+    env.pass(&format!("--fibonacci -- {handler}")).silent();
     assert_eq!(
         passes(&env, MIDNIGHT + 58),
         ["last pass 2026-11-21T00:00:00Z, 58 s ago: 4 succeeded, 1 failed"]
     );
-    let found = json(&env, MIDNIGHT);
+    let found = env.passes(MIDNIGHT);
     let last = &found["lines"][0]["last"];
     assert_eq!(last["end"], "complete");
     assert_eq!(last["counts"]["succeeded"], 4);
     assert_eq!(last["errors"][0], "3: exit status 1");
     assert_eq!(last["schedule"], "--fibonacci");
-    let runs = std::fs::read_to_string(env.path("run")).unwrap();
+    let runs = env.read("run");
     assert_eq!(runs, format!("{}\n", last["run"].as_str().unwrap()).repeat(5));
     assert_eq!(found["lines"][0]["every_secs"], Value::Null, "one pass is no rhythm");
     assert_eq!(found["user"], Value::Null, "whose database it is, everybody sees");
@@ -51,8 +45,7 @@ fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
 
 #[test]
 fn passes_without_work_share_an_entry_and_totals_go_on() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     let pass = |minutes: i64, handler: &str| {
         env.run_at(MIDNIGHT + minutes * MINUTE, &format!("process --fibonacci -- {handler}"))
             .silent();
@@ -68,7 +61,7 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
         ["last pass 2026-11-21T00:05:00Z, 1 m ago: nothing was due, 4 passes in a row; before \
           that 2026-11-21T00:01:00Z: 2 succeeded"]
     );
-    let found = json(&env, MIDNIGHT);
+    let found = env.passes(MIDNIGHT);
     assert_eq!(found["lines"][0]["last"]["passes"], 4);
     let totals = &found["lines"][0]["totals"];
     assert_eq!((&totals["succeeded"], &totals["failed"]), (&2.into(), &2.into()));
@@ -76,8 +69,7 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
 
 #[test]
 fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    let env = TestEnv::with_records(3, MIDNIGHT);
     let pass = |minutes: i64, line: &str, handler: &str| {
         let now = MIDNIGHT + minutes * MINUTE;
         env.run_at(now, &format!("process {line} -- {handler}")).silent();
@@ -118,12 +110,12 @@ fn a_pass_that_does_not_come_is_missed() {
     let last = MIDNIGHT + HOUR;
     assert_eq!(count(last + HOUR), 0);
     assert_eq!(passes(&env, last + 3 * HOUR)[1], "no pass for 3 h: usually every 5 m");
-    assert_eq!(json(&env, last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
-    assert_eq!(json(&env, last)["lines"][0]["every_secs"], 300);
+    assert_eq!(env.passes(last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
+    assert_eq!(env.passes(last)["lines"][0]["every_secs"], 300);
 
     // What is said of the interval counts more than what was usual.
     (0..=12).for_each(|tick| pass(tick * 5, "--fibonacci --every 2h"));
-    let lines = json(&env, last)["lines"].clone();
+    let lines = env.passes(last)["lines"].clone();
     assert!(lines.as_array().unwrap().iter().any(|line| line["every_secs"] == 7_200), "{lines}");
     assert_eq!(count(last + 4 * HOUR), 1);
     assert_eq!(count(last + 4 * HOUR + 1), 2);
@@ -145,11 +137,11 @@ fn passes_at_a_terminal_make_no_line_and_teach_no_rhythm() {
     (0..=6).for_each(by_cron);
     at_a_terminal(61, "--ndays 1");
     at_a_terminal(62, "--ndays 1");
-    let found = json(&env, last + HOUR);
+    let found = env.passes(last + HOUR);
     let lines = found["lines"].as_array().unwrap();
     assert_eq!((lines.len(), &lines[0]["line"]), (1, &"--ndays 1".into()));
     assert_eq!(lines[0]["every_secs"], 600);
-    assert_eq!(json(&env, last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
+    assert_eq!(env.passes(last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
 }
 
 #[test]
@@ -159,7 +151,7 @@ fn a_line_that_is_gone_is_forgotten() {
         env.run_at(at, &format!("process {line} -- true")).silent();
     };
     let names = |at: i64| -> Vec<String> {
-        let found = json(&env, at);
+        let found = env.passes(at);
         let lines = found["lines"].as_array().unwrap().iter();
         lines.map(|line| line["line"].as_str().unwrap().into()).collect()
     };
@@ -176,7 +168,7 @@ fn a_line_that_is_gone_is_forgotten() {
 
     // Of a schedule that stands in backlog.toml the file says whether it is there.
     let file = |schedule: &str| {
-        std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{schedule}")).unwrap();
+        env.write("backlog.toml", format!("[defaults]\n{schedule}"));
     };
     file("ndays = 7\n");
     pass(MIDNIGHT, "");
@@ -193,8 +185,7 @@ fn a_line_that_is_gone_is_forgotten() {
 
 #[test]
 fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
     let line = "process --fibonacci --timeout 1h";
@@ -209,47 +200,47 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     );
     // What is in hand has not failed.
     let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
-    assert!(status.contains("\"failed\":0,\"in_hand\":1,"), "{status}");
-    assert!(status.contains("\"failures\":[]"), "{status}");
+    assert_contains(&status, "\"failed\":0,\"in_hand\":1,");
+    assert_contains(&status, "\"failures\":[]");
     let second = |at: i64| env.run_at(at, &format!("{line} -- true"));
     second(MIDNIGHT + 2 * HOUR).silent();
     let late = MIDNIGHT + 2 * HOUR + 1;
     let why = format!(
         "the pass of this line that began at 2026-11-21T00:00:00Z (pid {pid} on {}) has had no \
          outcome for 2 h: does its handler hang? `kill {pid}` ends it",
-        json(&env, late)["lines"][0]["running"]["host"].as_str().unwrap()
+        env.passes(late)["lines"][0]["running"]["host"].as_str().unwrap()
     );
     second(late).fails(75, &[&why]);
     second(late + HOUR - 1).silent();
     second(late + HOUR).fails(75, &[&why.replace("for 2 h", "for 3 h")]);
-    assert_eq!(json(&env, late)["lines"][0]["hangs_for_secs"], 2 * HOUR + 1);
+    assert_eq!(env.passes(late)["lines"][0]["hangs_for_secs"], 2 * HOUR + 1);
     assert!(passes(&env, late)[0].ends_with("last outcome 2 h ago: it hangs"));
     let explained = env.run_at(late, "explain 1 --fibonacci").success().stdout;
     let said = format!("a pass      running since 2026-11-21T00:00:00Z (pid {pid}), last outcome");
-    assert!(explained.contains(&said), "{explained}");
-    assert!(explained.contains("it hangs; nothing else of this line is tried"), "{explained}");
+    assert_contains(&explained, &said);
+    assert_contains(&explained, "it hangs; nothing else of this line is tried");
     // Which record it is, once the pass has noted it.
     let noted = "INSERT INTO running SELECT run, '1', 0, 1795219200 FROM passes RETURNING run";
     let run = env.state(noted);
     let named = format!(": it hangs; in hand: 1 since 2026-11-21T00:00:00Z (pass {run})");
     assert!(passes(&env, late)[0].ends_with(&named), "{:?}", passes(&env, late));
     let listed = env.run_at(late, "list").success().stdout;
-    assert!(listed.contains(&format!("in hand since 2026-11-21T00:00:00Z, pid 0, pass {run}")));
-    assert!(listed.contains("\n1           in hand   2026"), "{listed}");
+    assert_contains(&listed, &format!("in hand since 2026-11-21T00:00:00Z, pid 0, pass {run}"));
+    assert_contains(&listed, "\n1           in hand   2026");
     let checked = env.run_at(late, "check --fibonacci -- /bin/true").fails(1, &[""]);
-    assert!(checked.stdout.contains("\nerror    passes      --fibonacci: running since "));
+    assert_contains(&checked.stdout, "\nerror    passes      --fibonacci: running since ");
     second(late + 2 * HOUR)
         .fails(75, &["does its handler hang? `backlog stop 1` ends its handler"]);
     let page = env.path("page.html");
     let path = page.to_str().unwrap();
-    std::fs::write(env.path("backlog.toml"), "[queue.q]\n").unwrap();
+    env.write("backlog.toml", "[queue.q]\n");
     env.run_at(late, &format!("status --html {path}")).success();
     assert!(std::fs::read_to_string(&page).unwrap().contains("in hand: 1 since"));
 
     env.kill(&mut pass);
     let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
-    assert!(status.contains("\"failed\":1,\"in_hand\":0,"), "{status}");
-    assert!(status.contains("attempt * began at * and has not reported back"), "{status}");
+    assert_contains(&status, "\"failed\":1,\"in_hand\":0,");
+    assert_contains(&status, "attempt * began at * and has not reported back");
     assert_eq!(
         passes(&env, late),
         [format!("last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid}) after 1 succeeded")]
@@ -264,13 +255,12 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
 
 #[test]
 fn each_outcome_shows_that_a_pass_is_alive() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     let began = env.path("began");
     let script = format!("[ $BACKLOG_ID = 2 ] || {{ touch {}; exec sleep 60; }}", began.display());
     let mut pass = env.spawn(&format!("process --ndays 9999 -- {}", sh(&script)));
     crate::testenv::wait_until("the second record", || began.exists());
-    let found = json(&env, MIDNIGHT);
+    let found = env.passes(MIDNIGHT);
     let running = &found["lines"][0]["running"];
     assert_eq!(running["pid"], pass.id());
     assert!(found["lines"][0]["last_outcome_at"].as_str() >= running["began_at"].as_str());
@@ -279,17 +269,16 @@ fn each_outcome_shows_that_a_pass_is_alive() {
 
 #[test]
 fn a_pass_says_how_it_ended() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --fibonacci -- /no/such").fails(1, &["/no/such"]);
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    env.pass("--fibonacci -- /no/such").fails(1, &["/no/such"]);
     let found = passes(&env, MIDNIGHT).remove(0);
-    assert!(found.contains("failed: record 3 stays as it was: could not run /no/such"), "{found}");
+    assert_contains(&found, "failed: record 3 stays as it was: could not run /no/such");
     let all = "process --ndays 9 --max-consecutive-failures 2 -- false";
     env.run_at(MIDNIGHT, all).fails(1, &["2 attempts failed in a row"]);
     let found = passes(&env, MIDNIGHT);
     let found = found.iter().find(|line| line.starts_with("--ndays 9: ")).unwrap();
-    assert!(found.contains(": 2 failed"), "{found}");
-    assert!(found.contains("; failed: 2 attempts failed in a row"), "{found}");
+    assert_contains(&found, ": 2 failed");
+    assert_contains(&found, "; failed: 2 attempts failed in a row");
 }
 
 #[test]
@@ -305,7 +294,7 @@ fn of_a_command_line_only_the_options_of_its_schedule_are_kept() {
         let has_secret = kept.windows(6).any(|window| window == b"secret");
         assert!(!has_secret, "{}: {}", path.display(), String::from_utf8_lossy(&kept));
     }
-    let lines = json(&env, MIDNIGHT)["lines"].clone();
+    let lines = env.passes(MIDNIGHT)["lines"].clone();
     let lines = lines.as_array().unwrap();
     let mut kept: Vec<_> =
         lines.iter().map(|line| line["last"]["schedule"].as_str().unwrap()).collect();
@@ -318,8 +307,7 @@ fn of_a_command_line_only_the_options_of_its_schedule_are_kept() {
 
 #[test]
 fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let pass = |minutes: i64| {
         env.run_at(MIDNIGHT + minutes * MINUTE, "process --ndays 1 -- false").silent();
     };
@@ -332,17 +320,16 @@ fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
 
 #[test]
 fn what_a_pass_did_before_it_failed_or_was_killed_counts() {
-    let env = TestEnv::new();
-    env.insert(6, MIDNIGHT);
+    let env = TestEnv::with_records(6, MIDNIGHT);
     let killing = env.script("killing", "[ $BACKLOG_ID -gt 4 ] || kill -9 $PPID");
     for tick in 0..2 {
         let now = format!("@{}", MIDNIGHT + tick * MINUTE);
         env.run(&format!("process --ndays 9 --drain --now {now} -- {killing}"));
     }
     let shown = passes(&env, MIDNIGHT + MINUTE).remove(0);
-    assert!(shown.contains(": killed (pid "), "{shown}");
+    assert_contains(&shown, ": killed (pid ");
     assert!(shown.ends_with(", as was the one before"), "{shown}");
-    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
+    let totals = env.passes(MIDNIGHT)["lines"][0]["totals"].clone();
     assert_eq!(totals["succeeded"], 1, "that of the first tick: {totals}");
 }
 

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, sh, signal, wait_until};
-use test_support::cluster::cluster;
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, ran, server_with_table, sh,
+    signal, wait_until,
+};
 use test_support::server::{Answer, Server};
 
 /// Records 1 to `count`.
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(count, MIDNIGHT - MINUTE);
+    let env = TestEnv::with_records(count, MIDNIGHT - MINUTE);
     env
 }
 
@@ -41,7 +42,7 @@ fn status_json(env: &TestEnv, now: i64) -> Value {
 
 /// A script that pauses the table, for handlers that do so while their pass runs.
 fn pausing_script(env: &TestEnv) -> String {
-    let (program, db) = (env!("CARGO_BIN_EXE_backlog"), env.db().display().to_string());
+    let (program, db) = (env!("CARGO_BIN_EXE_backlog"), env.path_text("test.db"));
     format!("{program} pause --db {db} >>{}", env.path("paused").display())
 }
 
@@ -61,7 +62,7 @@ fn user() -> String {
 fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
     let env = records(3);
     let said = pause(&env, "--for 2h --reason 'a release\nof Friday'");
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     assert_eq!(
         said,
         format!(
@@ -73,13 +74,13 @@ fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
         "paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by {}: a release\\nof Friday; `backlog resume` ends it\n",
         user()
     );
-    let heard = env.run_at(MIDNIGHT, "process -v --ndays 9 -- true").success();
+    let heard = env.pass("-v --ndays 9 -- true").success();
     assert_eq!(heard.stderr, format!("backlog: warning: {sentence}"));
     let seen = env.at_terminal(200, &format!("process --now @{MIDNIGHT} --ndays 9 -- true"), "");
     assert_eq!(seen.stdout.lines().count(), 1, "{seen:?}");
     assert!(seen.stdout.starts_with("backlog: warning: paused since "), "{seen:?}");
     // A dry run says so in any case, and shows what would be tried without it.
-    let dry = env.run_at(MIDNIGHT, "process --ndays 9 --dry-run").success();
+    let dry = env.pass("--ndays 9 --dry-run").success();
     assert_eq!((dry.stderr, dry.stdout.matches("try ").count()), (sentence, 3));
     assert_eq!(env.count("NEW"), 3);
 }
@@ -114,7 +115,7 @@ fn a_pause_ends_by_itself_or_by_resume_and_a_second_one_replaces_the_first() {
 #[test]
 fn a_running_pass_begins_nothing_more_and_what_it_has_in_hand_is_settled() {
     let env = records(6);
-    let (pausing, handled) = (env.pausing(), env.path("handled").display().to_string());
+    let (pausing, handled) = (env.pausing(), env.path_text("handled"));
     let script = format!("echo $BACKLOG_ID >>{handled}; {}", pausing.script);
     let now = format!("@{MIDNIGHT}");
     let line = format!("process --now {now} --ndays 9 --jobs 3");
@@ -134,10 +135,11 @@ fn a_running_pass_begins_nothing_more_and_what_it_has_in_hand_is_settled() {
     pass(&env, MIDNIGHT + MINUTE, "");
     pass(&env, MIDNIGHT + 2 * MINUTE, "");
     let shown = status(&env, MIDNIGHT + 2 * MINUTE, "");
-    assert!(
-        shown.contains("now: paused, 2 passes in a row; before that 2026-11-21T00:00:00Z, took ")
+    assert_contains(
+        &shown,
+        "now: paused, 2 passes in a row; before that 2026-11-21T00:00:00Z, took ",
     );
-    assert!(shown.contains(": 3 succeeded; stopped by a pause\n"), "{shown}");
+    assert_contains(&shown, ": 3 succeeded; stopped by a pause\n");
     let ends = status_json(&env, MIDNIGHT)["passes"]["lines"][0].clone();
     assert_eq!((&ends["last"]["end"], &ends["totals"]["succeeded"]), (&"paused".into(), &3.into()));
     resume(&env, "");
@@ -187,8 +189,8 @@ fn a_person_is_told_that_a_pause_has_stopped_the_pass() {
     let handler = env.script("handler", &pausing_script(&env));
     let line = format!("process --now @{MIDNIGHT} --ndays 9 --jobs 1 -- {handler}");
     let seen = env.at_terminal(200, &line, "").stdout;
-    assert!(seen.contains("; nothing more is begun"), "{seen}");
-    assert!(seen.contains(": 1 succeeded; stopped by a pause"), "{seen}");
+    assert_contains(&seen, "; nothing more is begun");
+    assert_contains(&seen, ": 1 succeeded; stopped by a pause");
 }
 
 #[test]
@@ -248,7 +250,7 @@ fn a_queue_is_paused_with_all_its_lines_and_no_other_queue_of_its_table() {
     let all = |queue: &str| -> Vec<String> {
         let passes = SIX.iter().map(|ages| {
             let handler = env.noting("exit 1");
-            env.run_at(MIDNIGHT, &format!("process --queue {queue} {ages} -- {handler}")).silent();
+            env.pass(&format!("--queue {queue} {ages} -- {handler}")).silent();
             env.handled()
         });
         passes.flatten().collect()
@@ -294,13 +296,13 @@ fn the_queues_of_the_file_are_paused_by_their_names() {
     let env = records(1);
     let file = |queues: &str| {
         let text = format!("[defaults]\ndb = 'test.db'\nndays = 9\nexec = ['/bin/true']\n{queues}");
-        fs::write(env.path("backlog.toml"), text).unwrap();
+        env.write("backlog.toml", text);
     };
     // Without a database in the environment, which would choose another table.
     let run = |args: &str| -> Ran {
         let now = format!("@{MIDNIGHT}");
         let mut command = env.command(&format!("{args} --now {now}"));
-        ran(&command.env_remove("BACKLOG_DB").output().unwrap())
+        command.env_remove("BACKLOG_DB").ran()
     };
     file("[queue.mails]\n");
     assert!(run("pause").success().stdout.starts_with("paused queue mails; "));
@@ -343,7 +345,7 @@ fn every_command_that_looks_says_that_the_queue_is_paused() {
     let explained = env.run_at(MIDNIGHT, "explain 1 --ndays 9").success().stdout;
     assert!(explained.starts_with(&format!("{sentence}\nrecord 1: ")), "{explained}");
     let checked = env.run_at(MIDNIGHT, "check --ndays 9 -- /bin/true").success().stdout;
-    assert!(checked.contains(&format!("\nwarning  pause       {sentence}\n")), "{checked}");
+    assert_contains(&checked, &format!("\nwarning  pause       {sentence}\n"));
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let retried = env.run_at(MIDNIGHT, "retry 1").success().stdout;
     assert_eq!(retried, format!("made due 1 record\n{sentence}\n"));
@@ -374,7 +376,7 @@ fn passes_that_find_a_pause_are_not_missed_and_share_an_entry() {
     assert_eq!(found["totals"]["failed"], 1);
     // If cron has gone, that is said all the same.
     let shown = status(&env, MIDNIGHT + 4 * HOUR, "");
-    assert!(shown.contains("no pass for 2 h"), "{shown}");
+    assert_contains(&shown, "no pass for 2 h");
     resume(&env, "");
     env.run_at(MIDNIGHT + 4 * HOUR, "process --fibonacci -- true").silent();
     assert_eq!(env.count("SUCCESS"), 1);
@@ -441,10 +443,7 @@ fn a_damaged_file_is_a_pause_that_names_it() {
 
 #[test]
 fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:59:00Z')");
     let says = ["with a server, a pause is stored in the state directory", "--state-dir"];
     for command in ["pause", "resume"] {
@@ -452,16 +451,16 @@ fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
         let mut by_variable = env.command(command);
         by_variable.env("BACKLOG_STATE_DIR", env.path("named"));
         let why = ["BACKLOG_STATE_DIR is not enough, because passes under cron do not have it"];
-        ran(&by_variable.output().unwrap()).fails(2, &why);
+        by_variable.ran().fails(2, &why);
     }
     let named = "--state-dir named";
     let said = pause(&env, named);
-    assert!(said.contains("no pass of table backlog is known in "), "{said}");
+    assert_contains(&said, "no pass of table backlog is known in ");
     assert_eq!(pass(&env, MIDNIGHT, named), [""; 0]);
     assert!(!pause(&env, named).contains("no pass of"), "one is by now");
     assert_eq!(pass(&env, MIDNIGHT, ""), ["1"], "a line with another directory");
     // One that backlog.toml names is that of cron's passes.
-    fs::write(env.path("backlog.toml"), "[defaults]\nstate_dir = 'named'\n").unwrap();
+    env.write("backlog.toml", "[defaults]\nstate_dir = 'named'\n");
     let status = status_json(&env, MIDNIGHT);
     assert_eq!(status["paused"]["since"], "2026-11-21T00:00:00Z", "{status}");
     assert_eq!(pass(&env, MIDNIGHT, ""), [""; 0]);

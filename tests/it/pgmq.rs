@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use crate::claims::{watchdog_if_any, watchdog_of};
 use crate::servers::{cut_once, set_read_only};
-use crate::testenv::{Ran, Staying, TestEnv, quoted, ran, sh, signal, wait_until};
+use crate::testenv::{
+    Ran, Runs, Staying, TestEnv, assert_contains, assert_lacks, json, quoted, ran, sh, signal,
+    wait_until,
+};
 use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
@@ -83,9 +86,9 @@ fn a_message_goes_from_the_queue_to_the_archive(version: Pgmq) {
     // A wait of a minute would be over within this test if it began at the end of a minute.
     let constant = "--policy constant:delay=30m";
     env.work("jobs", constant, &log).silent();
-    assert_eq!(fs::read_to_string(env.path("seen")).unwrap(), "1/5 jobs\n".repeat(3));
-    let json = fs::read_to_string(env.path("json")).unwrap();
-    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(env.read("seen"), "1/5 jobs\n".repeat(3));
+    let posted = env.read("json");
+    let first = json(posted.lines().next().unwrap());
     assert_eq!(first["message"]["n"], 1, "{first}");
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "2|1");
     assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs ORDER BY 1"), "1\n3");
@@ -100,7 +103,7 @@ fn a_message_goes_from_the_queue_to_the_archive(version: Pgmq) {
     env.work("jobs", constant, &log).silent();
     assert_eq!(database.query("SELECT read_ct FROM pgmq.q_jobs"), "1");
     let explained = env.run("explain --pgmq jobs 2 --policy constant:delay=30m").success().stdout;
-    assert!(explained.contains("waits until"), "{explained}");
+    assert_contains(&explained, "waits until");
 }
 
 fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: Pgmq) {
@@ -155,7 +158,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
     pausing.let_go();
     env.logs("in a read-only transaction; trying again");
     set_read_only(&database, false);
-    ran(&pass.wait_with_output().unwrap()).success();
+    pass.ran().success();
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "1");
     set_read_only(&database, true);
     env.run("add --pgmq jobs [1]").fails(1, &["in a read-only transaction"]);
@@ -174,7 +177,7 @@ fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {
     let explain = || env.run_at(now, "explain --pgmq jobs 1").success().stdout;
     let status = || {
         let status = env.run_at(now, "status --pgmq jobs --json").success().stdout;
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let status = json(&status);
         (status["waiting"].clone(), status["next_due_at"].clone())
     };
     let (explained, counted) = (explain(), status());
@@ -239,14 +242,14 @@ fn status_tells_what_is_due_from_what_is_parked(version: Pgmq) {
          SELECT pgmq.set_vt('jobs', msg_id, 7200) FROM pgmq.q_jobs WHERE msg_id > 2",
     );
     let status = env.run("status --pgmq jobs --json").success().stdout;
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = json(&status);
     assert_eq!(status["oldest_pending"]["id"], 4, "{status}");
     assert_eq!((&status["due"], &status["waiting"]), (&2.into(), &2.into()), "{status}");
     assert_eq!(status["oldest_due"]["id"], 2, "{status}");
     assert_eq!(status["statuses"]["NEW"]["total"], 1);
     assert_eq!(status["statuses"]["ERROR"]["total"], 3);
     let dry = env.run("process --pgmq jobs --dry-run").success().stdout;
-    assert!(dry.contains("1           try      NEW, attempt 1"), "{dry}");
+    assert_contains(&dry, "1           try      NEW, attempt 1");
     assert_eq!(dry.matches("wait").count(), 2, "{dry}");
 }
 
@@ -284,7 +287,7 @@ fn a_message_that_somebody_else_read_meanwhile_is_left_to_them(version: Pgmq) {
     database.query("SELECT msg_id FROM pgmq.read('jobs', 60, 1)");
     database.sql("SELECT pgmq.delete('jobs', 2)");
     pausing.let_go();
-    let ran = ran(&pass.wait_with_output().unwrap());
+    let ran = pass.ran();
     ran.fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "1|2");
 }
@@ -298,7 +301,7 @@ fn four_passes_handle_each_message_once(version: Pgmq) {
         env.spawn(&format!("process --pgmq jobs --queue {queue} --jobs 2 --drain -- {log}"))
     };
     for pass in (0..4).map(spawn).collect::<Vec<_>>() {
-        ran(&pass.wait_with_output().unwrap()).silent();
+        pass.ran().silent();
     }
     let mut handled = env.handled();
     assert_eq!(handled.len(), 300);
@@ -317,12 +320,12 @@ fn what_succeeded_is_deleted_where_that_is_wanted(version: Pgmq) {
     )
     .unwrap();
     env.run("process --queue mine").silent();
-    assert_eq!(fs::read_to_string(env.path("seen")).unwrap(), "{\"n\": 1}{\"n\": 2}");
+    assert_eq!(env.read("seen"), "{\"n\": 1}{\"n\": 2}");
     let rows = "SELECT (SELECT count(*) FROM pgmq.\"q_jobs of mine\"), \
                 (SELECT count(*) FROM pgmq.\"a_jobs of mine\")";
     assert_eq!(database.query(rows), "1|0");
     let checked = env.run("check --queue mine").success().stdout;
-    assert!(checked.contains("Jobs of mine, 1 row, 1 pending"), "{checked}");
+    assert_contains(&checked, "Jobs of mine, 1 row, 1 pending");
 }
 
 fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
@@ -395,10 +398,10 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     let says = env.script("says", "echo \"order $BACKLOG_ID is unknown\" >&2; exit 1");
     env.work("jobs", "", &says).silent();
     let failures = env.run("failures --pgmq jobs --json").success().stdout;
-    let group: serde_json::Value = serde_json::from_str(&failures).unwrap();
+    let group = json(&failures);
     assert_eq!((&group["records"], &group["pattern"]), (&2.into(), &"order * is unknown".into()));
     let explained = env.run("explain --pgmq jobs 2").success().stdout;
-    assert!(explained.contains(": order 2 is unknown\n"), "{explained}");
+    assert_contains(&explained, ": order 2 is unknown\n");
     // What waits cannot be told from what another worker has in hand.
     show(&database);
     let archived = "archive --pgmq jobs --failure unknown --dry-run";
@@ -406,13 +409,13 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     env.work("jobs", "", "/bin/true").silent();
     assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
     let listed = env.run("list --pgmq jobs").success().stdout;
-    assert!(!listed.contains("unknown"), "{listed}");
+    assert_lacks(&listed, "unknown");
     // The directory is a user's and a machine's: there may be other passes.
     let status = env.run("status --pgmq jobs").success().stdout;
     let state = env.path("state/backlog");
-    assert!(status.contains(&format!("passes of user {} on ", text_of("id", "-un"))), "{status}");
-    assert!(status.contains(&format!(", in {}\n", state.display())), "{status}");
-    assert!(status.contains(": 2 succeeded\n"), "{status}");
+    assert_contains(&status, &format!("passes of user {} on ", text_of("id", "-un")));
+    assert_contains(&status, &format!(", in {}\n", state.display()));
+    assert_contains(&status, ": 2 succeeded\n");
 }
 
 #[test]
@@ -428,7 +431,7 @@ fn a_session_that_ends_at_any_statement_loses_no_message() {
         );
         let (url, is_cut) = cut_once(cluster, &database, messages);
         let args = format!("process --pgmq jobs -- {handler}");
-        let pass = ran(&env.command(&args).env("BACKLOG_DB", url).output().unwrap());
+        let pass = env.command(&args).env("BACKLOG_DB", url).ran();
         let mut handled = env.handled();
         if pass.exit == Some(75) {
             assert_eq!(interrupted, 0, "{messages}: {pass:?}");
@@ -462,7 +465,7 @@ fn a_session_that_ends_in_a_search_is_made_again() {
                WHERE datname = current_database() AND wait_event_type = 'Lock'";
     wait_until("the search waits for the table", || database.query(end) == "1");
     lock.commit().unwrap();
-    ran(&pass.wait_with_output().unwrap()).success();
+    pass.ran().success();
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "2");
 }
 
@@ -484,7 +487,7 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     let hidden = "SELECT read_ct, vt > clock_timestamp() FROM pgmq.q_jobs";
     assert_eq!(database.query(hidden), "1|t", "nobody else could read it before that");
     assert!(signal("-CONT", pass.id()));
-    let ran = ran(&pass.wait_with_output().unwrap());
+    let ran = pass.ran();
     ran.fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
     // The watchdog ended with its pass, and does not end the handlers of others.
@@ -505,7 +508,7 @@ fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
     cluster.stop();
     wait_for_death(&env, &staying);
     cluster.start();
-    let ran = ran(&pass.wait_with_output().unwrap());
+    let ran = pass.ran();
     ran.fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
 }

@@ -1,6 +1,8 @@
 //! `--ping`: what a monitoring service is told of each pass.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, sh, signal};
+use crate::testenv::{
+    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, sh, signal,
+};
 use test_support::server::{Answer, Server};
 
 /// Nothing listens there.
@@ -24,12 +26,11 @@ fn events(server: &Server) -> Vec<String> {
 }
 
 fn pass(env: &TestEnv, ping: &str, words: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --fibonacci --ping {} {words}", quoted(ping)))
+    env.pass(&format!("--fibonacci --ping {} {words}", quoted(ping)))
 }
 
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(count, MIDNIGHT - 60);
+    let env = TestEnv::with_records(count, MIDNIGHT - 60);
     env
 }
 
@@ -39,7 +40,7 @@ fn a_service_is_told_when_a_pass_begins_and_how_it_ends() {
     let url = server.url("/S3krit?create=1");
     pass(&env, &url, "-- sh -c 'echo $BACKLOG_RUN >run; [ $BACKLOG_ID != 2 ]'").silent();
     assert_eq!(events(&server), ["/start", "/0"]);
-    let run = std::fs::read_to_string(env.path("run")).unwrap();
+    let run = env.read("run");
     let (high, low) = run.trim().split_at(4);
     for request in server.received() {
         let query = request.path.split('?').nth(1).unwrap();
@@ -48,7 +49,7 @@ fn a_service_is_told_when_a_pass_begins_and_how_it_ends() {
     }
     let told = String::from_utf8(server.received()[1].body.clone()).unwrap();
     assert!(told.starts_with("3 attempts in ") && told.contains("2 succeeded, 1 failed"), "{told}");
-    assert!(told.contains("exit status 1"), "{told}");
+    assert_contains(&told, "exit status 1");
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn every_exit_is_told_also_where_nothing_could_begin() {
     pass(&env, &missing.url("/S3krit"), args).fails(1, &["no table \"nothing\""]);
     assert_eq!(events(&missing), ["/1"]);
     let told = String::from_utf8(missing.received()[0].body.clone()).unwrap();
-    assert!(told.contains("no table \"nothing\""), "{told}");
+    assert_contains(&told, "no table \"nothing\"");
     let locked = check(&["/start", "/75"]);
     let lock = env.connection();
     lock.execute_batch(
@@ -102,7 +103,7 @@ fn each_line_of_a_queue_has_a_check_of_its_own() {
         ["/S3krit/mails-ndays-1/start", "/S3krit/mails-ndays-1/0"].map(|path| (path, ok()));
     let server = Server::new(&answers);
     let url = server.url("/S3krit/{line}");
-    env.run_at(MIDNIGHT, &format!("process --queue mails --ndays 1 --ping {url} -- true")).silent();
+    env.pass(&format!("--queue mails --ndays 1 --ping {url} -- true")).silent();
     assert_eq!(events(&server), ["/mails-ndays-1/start", "/mails-ndays-1/0"]);
     pass(&env, "http://127.0.0.1:1/S3krit/{id}", "-- true")
         .fails(2, &["--ping: the URL cannot be used", "only {line} in braces"]);
@@ -140,7 +141,7 @@ fn records_are_handled_while_the_service_has_not_answered() {
     crate::testenv::wait_until("the records are handled", || env.count("SUCCESS") == 3);
     assert_eq!(events(&server), ["/start"]);
     server.let_go();
-    ran(&child.wait_with_output().unwrap()).silent();
+    child.ran().silent();
     assert_eq!(events(&server), ["/start", "/0"], "in their order");
 }
 
@@ -172,7 +173,7 @@ fn a_pass_that_finds_its_line_running_reports_nothing() {
     env.run(&line).silent();
     assert_eq!(events(&server), ["/start"]);
     pausing.let_go();
-    ran(&child.wait_with_output().unwrap()).silent();
+    child.ran().silent();
     assert_eq!(events(&server), ["/start", "/0"]);
 }
 
@@ -195,9 +196,9 @@ fn nobody_is_shown_the_url() {
     let env = records(2);
     let told = env.script("told", "env >>env; exit 1");
     let mut command = env.command(&format!("process --fibonacci -vv --max-attempts 1 -- {told}"));
-    let ran = ran(&command.env("BACKLOG_PING", NOBODY).output().unwrap());
-    assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
-    assert!(!std::fs::read_to_string(env.path("env")).unwrap().contains("S3krit"));
+    let ran = command.env("BACKLOG_PING", NOBODY).ran();
+    assert_lacks(&ran.stderr, "S3krit");
+    assert!(!env.read("env").contains("S3krit"));
     pass(&env, NOBODY, "-- true");
     let json = env.run("status --json --passes 9").success().stdout;
     assert!(json.contains("\"schedule\":\"--fibonacci") && !json.contains("S3krit"), "{json}");
@@ -211,7 +212,7 @@ fn nobody_is_shown_the_url() {
         "https://x/S3krit/../{line}",
     ] {
         let ran = pass(&env, wrong, "-- true");
-        assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "S3krit");
     }
     let mut command = env.command("crontab --progressive -- true");
     let output = command.env("BACKLOG_PING", NOBODY).output().unwrap();
@@ -228,9 +229,9 @@ fn a_file_that_everybody_can_read_and_that_has_the_url_is_told_of() {
     let env = records(1);
     let toml =
         format!("[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = '{NOBODY}'\n");
-    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    env.write("backlog.toml", toml);
     let mut command = env.command("check");
-    let found = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stdout;
+    let found = command.env_remove("BACKLOG_DB").ran().stdout;
     assert!(found.contains("a URL in `ping`") && !found.contains("S3krit"), "{found}");
 }
 
@@ -246,7 +247,7 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
     let env = records(1);
     let toml = "[defaults]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\n".to_string()
         + "[queue.a]\n[queue.b]\n";
-    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    env.write("backlog.toml", toml);
     let paths = ["a", "b"].map(|queue| format!("/S3krit/{queue}-policy-even"));
     let answer = |path: &String| {
         let slow = Answer::pause().and(ok());
@@ -262,7 +263,7 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
     let told: Vec<_> = events(&server).into_iter().filter(|it| it.ends_with("/start")).collect();
     assert_eq!(told, ["/a-policy-even/start", "/b-policy-even/start"]);
     server.let_go();
-    ran(&child.wait_with_output().unwrap()).success();
+    child.ran().success();
 }
 
 #[test]
@@ -290,20 +291,20 @@ fn no_command_of_a_pass_inherits_the_url() {
     run(&format!("--on-archive {told} -- false"));
     env.insert(1, MIDNIGHT);
     run(&format!("--stream -- {told}"));
-    let seen = std::fs::read_to_string(env.path("env")).unwrap();
+    let seen = env.read("env");
     assert_eq!(seen.matches("BACKLOG_QUEUE=").count(), 3, "two, the co-process");
-    assert!(!seen.contains("S3krit"), "{seen}");
+    assert_lacks(&seen, "S3krit");
 }
 
 #[test]
 fn check_says_that_a_url_cannot_be_used() {
     let env = records(1);
     let toml = "[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = 'hc-ping.com/S3krit'\n";
-    std::fs::write(env.path("backlog.toml"), toml).unwrap();
-    let found = ran(&env.command("check").env_remove("BACKLOG_DB").output().unwrap());
+    env.write("backlog.toml", toml);
+    let found = env.command("check").env_remove("BACKLOG_DB").ran();
     assert_eq!(found.exit, Some(1));
-    assert!(found.stdout.contains("ping: the URL cannot be used"), "{}", found.stdout);
-    assert!(!found.stdout.contains("S3krit"));
+    assert_contains(&found.stdout, "ping: the URL cannot be used");
+    assert_lacks(&found.stdout, "S3krit");
 }
 
 #[test]

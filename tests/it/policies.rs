@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, quoted, with_options};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, json, quoted, with_options,
+};
 
 /// The instants at which each record was tried, in seconds after midnight, from a joblog.
 fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
     let log = std::fs::read_to_string(env.path("joblog")).unwrap_or_default();
     let mut tried = BTreeMap::<_, Vec<_>>::new();
     for line in log.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line = json(line);
         let at = chrono::DateTime::parse_from_rfc3339(line["started_at"].as_str().unwrap());
         let at = at.unwrap().timestamp() - MIDNIGHT;
         tried.entry(line["id"].as_i64().unwrap()).or_default().push(at);
@@ -22,7 +24,7 @@ fn simulated(env: &TestEnv, args: &str) -> BTreeMap<i64, Vec<i64>> {
     let ran = env.run(&format!("simulate --jsonl {args}")).success();
     let mut tried = BTreeMap::<_, Vec<_>>::new();
     for line in ran.stdout.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line = json(line);
         let attempts = tried.entry(line["id"].as_i64().unwrap()).or_default();
         attempts.push(line["at"].as_i64().unwrap());
     }
@@ -54,7 +56,7 @@ fn passes_by_count_do_what_the_simulation_says() {
         let env = TestEnv::new();
         let policy = r#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
-        std::fs::write(env.path("policy.json"), policy).unwrap();
+        env.write("policy.json", policy);
         passes(&env, &format!("--policy {}", quoted(spec)), MINUTE, 1);
         let expected = simulated(&env, &format!("--records 3 --for 1h --policy {}", quoted(spec)));
         assert_eq!(minutes(tried(&env)), minutes(expected), "{spec}");
@@ -93,9 +95,8 @@ fn the_progressive_schedule_is_one_line() {
 
 #[test]
 fn a_new_record_is_due_at_once_whatever_its_age() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 400 * DAY);
-    env.run_at(MIDNIGHT, "process --progressive -- true").silent();
+    let env = TestEnv::with_record(1, MIDNIGHT - 400 * DAY);
+    env.pass("--progressive -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
 
@@ -115,7 +116,7 @@ fn a_failed_record_that_no_pass_by_age_will_see_again_is_an_error_once() {
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 2");
     let ran = env.run_at(MIDNIGHT + 600, &with_options("-v", args)).success();
     let over = "record 2 failed, has had all its retries (attempt 2): exit status 1\n";
-    assert!(ran.stderr.contains(over), "{}", ran.stderr);
+    assert_contains(&ran.stderr, over);
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
     }
     all.sort_by_key(|id| id.parse::<i64>().unwrap());
     assert_eq!(all, (1..=20).map(|id: i64| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT, &format!("process --progressive -- {handler}")).silent();
+    env.pass(&format!("--progressive -- {handler}")).silent();
     assert_eq!(env.handled().len(), 0, "the tick is done");
 }
 
@@ -171,7 +172,7 @@ fn a_killed_pass_by_slots_repeats_only_what_was_running() {
     env.kill(&mut child);
     let tried = env.handled();
     assert_eq!(tried.len(), 8);
-    env.run_at(MIDNIGHT, &format!("process --progressive -- {}", env.noting("exit 1"))).silent();
+    env.pass(&format!("--progressive -- {}", env.noting("exit 1"))).silent();
     let again = env.handled();
     assert_eq!(again.len(), 13, "the twelve behind the eighth, and that: {tried:?}, {again:?}");
     assert_eq!(again[12], tried[7], "what may kill passes comes last");
@@ -197,11 +198,11 @@ fn a_killed_pass_by_slots_gets_on_all_the_same() {
     env.insert(3, MIDNIGHT - HOUR);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     // Every handler kills the pass that runs it.
-    let log = env.path("handled").display().to_string();
+    let log = env.path_text("handled");
     let killer = env.script("killer", &format!("echo $BACKLOG_ID >>{log}; kill -9 $PPID"));
     let mut handled = Vec::new();
     for _ in 0..3 {
-        env.run_at(MIDNIGHT, &format!("process --progressive -- {killer}"));
+        env.pass(&format!("--progressive -- {killer}"));
         handled.extend(env.handled());
     }
     handled.sort();
@@ -210,30 +211,28 @@ fn a_killed_pass_by_slots_gets_on_all_the_same() {
 
 #[test]
 fn a_clock_that_was_set_back_is_said_and_harms_nothing() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - HOUR);
+    let env = TestEnv::with_record(1, MIDNIGHT - HOUR);
     env.run_at(MIDNIGHT + HOUR, "process --progressive -- false").silent();
-    let ran = env.run_at(MIDNIGHT, "process --progressive -v -- true").success();
-    assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
+    let ran = env.pass("--progressive -v -- true").success();
+    assert_contains(&ran.stderr, "the clock was set back");
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
 
 #[test]
 fn the_attempts_of_a_queue_are_limited_by_its_variable() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     let pass = |minute: i64, limit: &str| {
         let now = format!("@{}", MIDNIGHT + minute * MINUTE);
         let args = format!("process --fibonacci -v --queue e-mail --now {now}");
         let handler = "-- sh -c 'echo $BACKLOG_QUEUE $BACKLOG_MAX_ATTEMPTS >&2; exit 1'";
         let mut command = env.command(&format!("{args} {handler}"));
-        crate::testenv::ran(&command.env("MAX_E_MAIL_RETRY_ATTEMPTS", limit).output().unwrap())
+        command.env("MAX_E_MAIL_RETRY_ATTEMPTS", limit).ran()
     };
     let first = pass(0, "3").success();
-    assert!(first.stderr.contains("info: processing record 1 (attempt 1/3)"), "{first:?}");
+    assert_contains(&first.stderr, "info: processing record 1 (attempt 1/3)");
     let retry =
         "warning: record 1 failed, will retry at 2026-11-21T00:01:00Z (attempt 1/3): e-mail 3";
-    assert!(first.stderr.contains(retry), "{first:?}");
+    assert_contains(&first.stderr, retry);
     pass(1, "3").success();
     pass(2, "3").fails(1, &["record 1 failed after 3 attempts; archived: e-mail 3"]);
     assert_eq!(env.statuses(), "1|ARCHIVED");
@@ -251,8 +250,8 @@ fn max_age_gives_up_what_has_failed_and_kept_failing() {
     env.insert_one(4, MIDNIGHT - 400 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID IN (2, 4)");
     let handler = env.noting("exit 1");
-    let ran = env.run_at(MIDNIGHT, "process --progressive --max-age 10days --dry-run").success();
-    assert!(ran.stdout.contains("2           archive  older than --max-age"), "{ran:?}");
+    let ran = env.pass("--progressive --max-age 10days --dry-run").success();
+    assert_contains(&ran.stdout, "2           archive  older than --max-age");
     let args = format!("process --progressive --max-age 10days -- {handler}");
     env.run_at(MIDNIGHT, &args).fails(1, &["record 2 is older than --max-age; archived"]);
     assert_eq!(env.statuses(), "1|ARCHIVED\n2|ARCHIVED\n3|ERROR\n4|ARCHIVED");
@@ -262,7 +261,7 @@ fn max_age_gives_up_what_has_failed_and_kept_failing() {
 #[test]
 fn a_wrong_policy_is_told_what_is_legal() {
     let env = TestEnv::new();
-    std::fs::write(env.path("bad.json"), r#"{"numRetries": 101}"#).unwrap();
+    env.write("bad.json", r#"{"numRetries": 101}"#);
     for (spec, says) in [
         ("", "no policy \"\"; use one of constant"),
         (

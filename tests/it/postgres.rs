@@ -1,6 +1,9 @@
 //! A table on a PostgreSQL server: every command, and every type of column.
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, quoted, ran, sh, wait_until, with_options};
+use crate::testenv::{
+    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, quoted, sh, wait_until,
+    with_options,
+};
 use test_support::cluster::{Database, cluster};
 
 /// A fresh database with the usual table.
@@ -49,7 +52,7 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     database.sql("UPDATE backlog SET date_inserted = '2026-11-21T00:00:00Z'");
 
     let fails = env.script("fails", "cat >&2; [ $BACKLOG_ID != 2 ]");
-    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {fails}")).silent();
+    env.pass(&format!("--fibonacci -- {fails}")).silent();
     assert_eq!(
         database.query("SELECT id, status, failures, last_failure FROM backlog ORDER BY id"),
         "1|SUCCESS|0|\n2|ERROR|1|2026-11-21 00:00:00+00\n3|SUCCESS|0|\n4|SUCCESS|0|\n5|SUCCESS|0|"
@@ -65,11 +68,11 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     assert_eq!(waits.stdout, "2           wait     until 2026-11-21T00:01:00Z\n");
     let explained = env.run_at(MIDNIGHT + 30, "explain 2 9 x --fibonacci");
     assert_eq!(explained.exit, Some(1));
-    assert!(explained.stdout.contains("after failure 1 it waits 1m"), "{explained:?}");
-    assert!(explained.stdout.contains("9: no such record\nx: no such record\n"), "{explained:?}");
+    assert_contains(&explained.stdout, "after failure 1 it waits 1m");
+    assert_contains(&explained.stdout, "9: no such record\nx: no such record\n");
 
     let status = env.run_at(MIDNIGHT + DAY, "status --fibonacci --json").success();
-    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let status = status.json();
     assert_eq!(status["due"], 1, "{status}");
     let listed = env.run("list --status ERROR --json").success();
     assert!(listed.stdout.starts_with("{\"id\":2,\"status\":\"ERROR\""), "{listed:?}");
@@ -82,20 +85,20 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
         database.query("SELECT status, failures, last_failure FROM backlog WHERE id = 2"),
         "NEW|0|"
     );
-    env.run_at(MIDNIGHT, "process --fibonacci -- /bin/false").silent();
+    env.pass("--fibonacci -- /bin/false").silent();
     env.run("retry 2").success();
     let drawn = env.run("simulate --from-table --progressive --for 2d").success();
-    assert!(drawn.stdout.contains("progressive"), "{drawn:?}");
+    assert_contains(&drawn.stdout, "progressive");
     env.run("process --progressive -- /bin/true").silent();
     let mut lines = env.command("crontab --progressive -- /bin/true");
     lines.env("PGAPPNAME", "from cron").env("PGPASSWORD", "sesame");
-    let ran = ran(&lines.output().unwrap()).success();
+    let ran = lines.ran().success();
     let note = "PGPASSWORD is left out: write the password into ~/.pgpass\n";
     assert_eq!(ran.stderr, format!("backlog: {note}"));
     let lines = ran.stdout;
-    assert!(lines.contains(&format!("# {note}")), "{lines}");
-    assert!(lines.contains("postgres://postgres@/test_"), "{lines}");
-    assert!(lines.contains("\nPGAPPNAME=\"from cron\"\n"), "{lines}");
+    assert_contains(&lines, &format!("# {note}"));
+    assert_contains(&lines, "postgres://postgres@/test_");
+    assert_contains(&lines, "\nPGAPPNAME=\"from cron\"\n");
     let state = format!("--state-dir {}", env.path("state/backlog").display());
     assert!(lines.contains(&state) && !lines.contains("sesame"), "{lines}");
 }
@@ -110,12 +113,12 @@ fn records_are_due_by_age_by_slot_and_by_count() {
          FROM generate_series(1, 60) n"
     ));
     let log = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {log}")).all_failed();
+    env.pass(&format!("--ndays 1 -- {log}")).all_failed();
     assert_eq!(env.handled(), (1..=24).map(|id| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT, &format!("process --ndays 2.5 --min-ndays 2 -- {log}")).all_failed();
+    env.pass(&format!("--ndays 2.5 --min-ndays 2 -- {log}")).all_failed();
     assert_eq!(env.handled(), (49..=60).map(|id| id.to_string()).collect::<Vec<_>>());
     // All but 25 to 48 have just failed; of those some failed before, in another minute.
-    env.run_at(MIDNIGHT, &format!("process --fibonacci -- {log}")).all_failed();
+    env.pass(&format!("--fibonacci -- {log}")).all_failed();
     assert_eq!(env.handled(), (25..=48).map(|id| id.to_string()).collect::<Vec<_>>());
     env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --order oldest -- {log}"))
         .all_failed();
@@ -153,17 +156,17 @@ fn dates_are_found_in_a_column_of_numbers_whatever_its_size() {
         for (args, expected) in
             [("--ndays 1", &["1", "2"][..]), ("--min-ndays 1 --ndays 2", &["3", "4"])]
         {
-            let ran = env.run_at(MIDNIGHT, &format!("process {args} -- {log}"));
+            let ran = env.pass(&format!("{args} -- {log}"));
             assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
             assert_eq!(env.handled(), expected, "{declared}");
         }
-        let ran = env.run_at(MIDNIGHT, &format!("process --progressive -- {log}"));
+        let ran = env.pass(&format!("--progressive -- {log}"));
         assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
         assert_eq!(env.handled()[..2], ["5", "6"], "{declared}");
         let status = env.run_at(MIDNIGHT, "status --progressive");
         assert_eq!(status.exit, Some(0), "{declared}: {status:?}");
         let found = env.run_at(MIDNIGHT, "check --progressive -- /bin/true");
-        assert!(found.stdout.contains("1 pending record without a readable"), "{found:?}");
+        assert_contains(&found.stdout, "1 pending record without a readable");
         let last = "SELECT DISTINCT last_failure FROM backlog WHERE id < 7";
         assert_eq!(database.query(last), MIDNIGHT.to_string(), "{declared}");
     }
@@ -176,7 +179,7 @@ fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
         "ALTER TABLE backlog ALTER date_inserted DROP DEFAULT, ALTER date_inserted TYPE smallint USING 7;
          INSERT INTO backlog (id, date_inserted) VALUES (1, 7)",
     );
-    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -v -- /bin/true");
+    let ran = env.pass("--ndays 1 -v -- /bin/true");
     ran.fails(0, &["1 pending record is not tried", "1 with 7"]);
 }
 
@@ -206,7 +209,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         env.run(&format!("process --ndays 9 -- {log}")).fails(1, &[name, "table backlog", found]);
         let checked = env.run("check");
         assert_eq!(checked.exit, Some(1), "{checked:?}");
-        assert!(checked.stdout.contains(found), "{checked:?}");
+        assert_contains(&checked.stdout, found);
         assert_eq!(env.handled(), [""; 0]);
         let kept = format!(
             "SELECT count(*) FROM backlog WHERE {name}::text IS NOT DISTINCT FROM {value}::{declared}::text"
@@ -231,7 +234,7 @@ fn a_limited_pass_goes_on_behind_the_last_one() {
     );
     let log = env.noting("exit 1");
     for expected in [["7", "3", "10"], ["6", "2", "9"], ["5", "1", "8"], ["4", "7", "3"]] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 3 -- {log}")).silent();
+        env.pass(&format!("--ndays 1 --max-records 3 -- {log}")).silent();
         assert_eq!(env.handled(), expected);
     }
     for order in ["4", "8", "1"] {
@@ -276,11 +279,11 @@ fn columns_of_every_type_are_worked_with() {
                  --set=last_error=why";
     let run = |args: &str| env.run_at(MIDNIGHT, &with_options(table, args));
     let said = run("check --fibonacci -- /bin/true");
-    assert!(said.stdout.contains("status = State \"App\".\"State\""), "{said:?}");
+    assert_contains(&said.stdout, "status = State \"App\".\"State\"");
     // At 00:30 there it was 22:30 the day before here.
     let log = env.script("log", "cat >>json; echo too long a message >&2; exit 1");
     run(&format!("process --ndays 1 -- {log}")).silent();
-    let json = std::fs::read_to_string(env.path("json")).unwrap();
+    let json = env.read("json");
     assert_eq!(
         json,
         "{\"Id\":\"6fa459ea-ee8a-3ca4-894e-db77e160355e\",\"State\":\"pending\",\
@@ -301,10 +304,10 @@ fn columns_of_every_type_are_worked_with() {
     );
     let upper = "6FA459EA-EE8A-3CA4-894E-DB77E160355E";
     let explained = run(&format!("explain --fibonacci {upper}")).success();
-    assert!(explained.stdout.contains("until 2026-11-21T00:01:00Z"), "{explained:?}");
+    assert_contains(&explained.stdout, "until 2026-11-21T00:01:00Z");
     let env_shown = env.script("show", "echo $BACKLOG_STATUS $1 $2 >>shown");
     run(&format!("process --policy even --by-age -- {env_shown} {{Price}} {{{{none}}}}")).silent();
-    let shown = std::fs::read_to_string(env.path("shown")).unwrap();
+    let shown = env.read("shown");
     assert_eq!(shown, "NEW 12.50 {none}\n");
     run(&format!("archive {upper}")).success();
     run("restore --all").success();
@@ -315,7 +318,7 @@ fn columns_of_every_type_are_worked_with() {
          6fa459ea-ee8a-3ca4-894e-db77e160355e|sent|0||too long a m"
     );
     let said = run("status").success().stdout;
-    assert!(said.contains("SUCCESS      1     1 "), "{said}");
+    assert_contains(&said, "SUCCESS      1     1 ");
 
     let wrong = env.run(
         "status '--table=app.out box' --set=status.column=State \
@@ -359,14 +362,14 @@ fn a_boolean_or_a_null_can_be_the_status() {
          where = 'sent_at IS NULL'\non_success = 'delete'\nndays = 1\n",
     )
     .unwrap();
-    env.run_at(MIDNIGHT, "process --queue outbox").silent();
+    env.pass("--queue outbox").silent();
     assert_eq!(
         database.query("SELECT n, sent_at FROM outbox ORDER BY 1"),
         "1|2026-11-21 00:00:00+00\n2|\n3|2026-11-21 00:00:00+00"
     );
-    let broken = env.run_at(MIDNIGHT, "process --queue broken -- /bin/true");
+    let broken = env.pass("--queue broken -- /bin/true");
     broken.fails(1, &["on_success cannot set created"]);
-    env.run_at(MIDNIGHT, "process --queue gone -- /bin/true").silent();
+    env.pass("--queue gone -- /bin/true").silent();
     assert_eq!(database.query("SELECT n FROM outbox ORDER BY 1"), "1\n3");
 }
 
@@ -426,11 +429,11 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
          UPDATE backlog SET payload = '1' WHERE id = 3",
     );
     pausing.let_go();
-    let ran = ran(&child.wait_with_output().unwrap());
+    let ran = child.ran();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     for id in 1..=3 {
         let says = format!("record {id} was changed or deleted by the application");
-        assert!(ran.stderr.contains(&says), "{ran:?}");
+        assert_contains(&ran.stderr, &says);
     }
     assert_eq!(database.query("SELECT id, status FROM backlog ORDER BY 1"), "1|SUCCESS\n3|ERROR");
 }
@@ -480,7 +483,7 @@ fn what_cannot_be_used_is_named() {
         let ran = env.run(&format!("status --db {db}"));
         assert_eq!(ran.exit, Some(exit), "{db}: {ran:?}");
         assert!(ran.stderr.contains(words) && ran.stderr.lines().count() == 1, "{db}: {ran:?}");
-        assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+        assert_lacks(&ran.stderr, "sesame");
     }
 }
 
@@ -512,7 +515,7 @@ fn shards_share_the_records_of_a_table() {
         assert!(handled.len() > 15, "{shard}: {handled:?}");
         all.extend(handled);
         let other = env.run(&format!("process --ndays 1 --shard {shard} --dry-run"));
-        assert!(!other.stdout.contains("try "), "{other:?}");
+        assert_lacks(&other.stdout, "try ");
     }
     assert_eq!(all.len(), 90);
     assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
@@ -530,7 +533,7 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
         "host=h user=u password=sesame",
     ] {
         let ran = env.run(&format!("status --db {db}"));
-        assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+        assert_lacks(&ran.stderr, "sesame");
         ran.fails(2, &[" postgres://user@host:port/database\n"]);
     }
     // A directory may have that name.
@@ -586,8 +589,8 @@ fn only_what_a_condition_names_is_guarded() {
         std::fs::read_to_string(&seen).is_ok_and(|text| text.lines().count() == 2)
     });
     database.sql(&format!("{change} 1; UPDATE w SET kind = 'done' WHERE id = 2"));
-    std::fs::write(env.path("go"), "").unwrap();
-    ran(&pass.wait_with_output().unwrap());
+    env.write("go", "");
+    pass.ran();
     assert_eq!(database.query("SELECT id, status FROM w ORDER BY 1"), "1|SUCCESS\n2|NEW");
 }
 
@@ -623,7 +626,7 @@ fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
         database.query(&format!("SELECT pg_cancel_backend(({waiting}))"));
     }
     application.batch_execute("COMMIT").unwrap();
-    ran(&pass.wait_with_output().unwrap()).silent();
+    pass.ran().silent();
     assert_eq!(database.query("SELECT status FROM backlog"), "SUCCESS");
 }
 
@@ -647,18 +650,18 @@ fn check_names_missing_indexes_and_privileges() {
         database.sql(&format!("CREATE{statement}"));
     }
     let found = env.run(check).success().stdout;
-    assert!(found.contains("ok       index "), "{found}");
+    assert_contains(&found, "ok       index ");
     let url = database.url().replace("postgres@", "clerk@");
-    let checked = ran(&env.command(check).env("BACKLOG_DB", &url).output().unwrap());
+    let checked = env.command(check).env("BACKLOG_DB", &url).ran();
     assert_eq!(checked.exit, Some(1), "{checked:?}");
     let says = "GRANT UPDATE (failures, last_failure) ON \"public\".\"orders\" is missing";
-    assert!(checked.stdout.contains(says), "{checked:?}");
+    assert_contains(&checked.stdout, says);
     let process = "process --table orders --fibonacci -- /bin/true";
-    let refused = ran(&env.command(process).env("BACKLOG_DB", &url).output().unwrap());
+    let refused = env.command(process).env("BACKLOG_DB", &url).ran();
     refused.fails(1, &["permission denied for table orders; grant it to this user"]);
     database
         .sql("REVOKE SELECT ON orders FROM clerk; GRANT SELECT (id, status) ON orders TO clerk");
-    let checked = ran(&env.command(check).env("BACKLOG_DB", &url).output().unwrap());
+    let checked = env.command(check).env("BACKLOG_DB", &url).ran();
     assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
     let missing = "date_inserted, failures, last_failure, note";
     for line in [
@@ -668,20 +671,20 @@ fn check_names_missing_indexes_and_privileges() {
         "ok       schedule    --fibonacci",
         "ok       handler     /bin/true",
     ] {
-        assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
+        assert_contains(&checked.stdout, line);
     }
     let narrowed = with_options("--where 'failures > 3'", check);
-    let checked = ran(&env.command(&narrowed).env("BACKLOG_DB", &url).output().unwrap());
+    let checked = env.command(&narrowed).env("BACKLOG_DB", &url).ran();
     assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
     for line in [
         "permission denied for table orders; GRANT SELECT ON \"public\".\"orders\" is missing\n",
         "ok       handler     /bin/true",
     ] {
-        assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
+        assert_contains(&checked.stdout, line);
     }
     database.sql("GRANT SELECT ON orders TO clerk");
     database.sql("GRANT UPDATE (failures, last_failure) ON orders TO clerk");
-    let worked = ran(&env.command(process).env("BACKLOG_DB", &url).output().unwrap());
+    let worked = env.command(process).env("BACKLOG_DB", &url).ran();
     worked.silent();
     database.sql("DROP OWNED BY clerk; DROP ROLE clerk");
 }
@@ -726,7 +729,7 @@ fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
     };
     let file = "[defaults]\ntable = 't'\nndays = 9\n[queue.a]\nwhere = \"kind < 'c'\"\n\
                 [queue.b]\ntable = 'public.t'\nwhere = \"kind > 'a'\"\n";
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let check = || env.run("check --queue a --rehearse").stdout;
     let found = check();
     for line in [
@@ -734,11 +737,11 @@ fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
         "ok       rehearsal   the table takes what a pass may write for record 1 (NEW)\n",
         "ok       rehearsal   the table takes what a pass may write for record 2 (ERROR)\n",
     ] {
-        assert!(found.contains(line), "{line:?} is not in {found}");
+        assert_contains(&found, line);
     }
     database.sql("ALTER TABLE t ADD CONSTRAINT c CHECK (status <> 'SUCCESS')");
     let found = check();
-    assert!(found.contains("error    rehearsal   record 1 (NEW) would not be tried: "), "{found}");
+    assert_contains(&found, "error    rehearsal   record 1 (NEW) would not be tried: ");
     assert_eq!(database.query("SELECT status FROM t ORDER BY id"), "NEW\nERROR\nNEW");
 }
 

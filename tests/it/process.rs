@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, sh, signal, wait_until};
+use crate::testenv::{
+    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, exists, json, sh, signal, wait_until,
+};
 
 #[test]
 fn records_are_handed_to_the_handler_and_settled() {
-    let env = TestEnv::new();
-    env.insert(4, MIDNIGHT);
+    let env = TestEnv::with_records(4, MIDNIGHT);
     let handler = env.noting("[ $BACKLOG_ID != 2 ]");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|ERROR\n3|SUCCESS\n4|SUCCESS");
     assert_eq!(env.handled(), ["4", "3", "2", "1"]);
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2"]);
 }
 
@@ -28,15 +29,14 @@ fn the_newest_go_first_unless_told_otherwise() {
         ("--order newest", ["1", "3", "2"]),
         ("--order oldest", ["2", "3", "1"]),
     ] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 {order} -- {handler}")).silent();
+        env.pass(&format!("--ndays 1 {order} -- {handler}")).silent();
         assert_eq!(env.handled(), expected, "{order:?}");
     }
 }
 
 #[test]
 fn failures_are_counted_and_a_success_takes_its_attempt_back() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     let row = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
     for mode in ["--fibonacci", "--ndays 9"] {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0, LAST_FAILURE = NULL, LAST_ERROR = NULL");
@@ -53,8 +53,7 @@ fn failures_are_counted_and_a_success_takes_its_attempt_back() {
 #[test]
 fn an_attempt_is_written_down_before_its_handler_runs() {
     for mode in ["--fibonacci", "--ndays 1"] {
-        let env = TestEnv::new();
-        env.insert_one(1, MIDNIGHT);
+        let env = TestEnv::with_record(1, MIDNIGHT);
         let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
         let child = env.spawn(&format!("process --now {now} {mode} -- {}", sh(&pausing.script)));
@@ -71,8 +70,7 @@ fn an_attempt_is_written_down_before_its_handler_runs() {
 
 #[test]
 fn a_record_that_kills_the_processor_every_time_ends_archived() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 60);
+    let env = TestEnv::with_record(1, MIDNIGHT - 60);
     env.insert_one(2, MIDNIGHT);
     // Record 2 kills the pass that tries it; record 1 stands behind it in the order.
     let handler = env.noting("[ $BACKLOG_ID = 2 ] && kill -9 $PPID; exit 0");
@@ -92,8 +90,7 @@ fn a_record_that_kills_the_processor_every_time_ends_archived() {
 
 #[test]
 fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     let args = "process --fibonacci --max-attempts 2 -- sh \
                 -c 'echo $BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS >&2; exit 1'";
     env.run_at(MIDNIGHT, args).silent();
@@ -107,7 +104,7 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     env.run_at(MIDNIGHT + DAY, args).silent();
     // One attempt is one.
     env.insert_one(2, MIDNIGHT);
-    let ran = env.run_at(MIDNIGHT, "process --fibonacci --max-attempts 1 -- false").fails(1, &[]);
+    let ran = env.pass("--fibonacci --max-attempts 1 -- false").fails(1, &[]);
     assert_eq!(
         ran.stderr,
         format!(
@@ -131,8 +128,7 @@ fn an_attempt_limit_needs_a_column_to_count_in() {
 
 #[test]
 fn waiting_records_do_not_count_against_the_limit() {
-    let env = TestEnv::new();
-    env.insert(10, MIDNIGHT);
+    let env = TestEnv::with_records(10, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 9, LAST_FAILURE = '2026-11-21T00:00:00Z' WHERE ID > 2");
     let handler = env.noting("exit 0");
     env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --max-records 2 -- {handler}"))
@@ -143,8 +139,7 @@ fn waiting_records_do_not_count_against_the_limit() {
 #[test]
 fn a_block_of_failing_records_does_not_keep_a_healthy_one_from_being_tried() {
     for mode in ["--ndays 1", "--fibonacci"] {
-        let env = TestEnv::new();
-        env.insert_one(1, MIDNIGHT - 60);
+        let env = TestEnv::with_record(1, MIDNIGHT - 60);
         for id in 2..=501 {
             env.insert_one(id, MIDNIGHT);
         }
@@ -164,16 +159,15 @@ fn a_block_of_failing_records_does_not_keep_a_healthy_one_from_being_tried() {
 
 #[test]
 fn new_records_go_before_failed_ones_where_a_limit_binds() {
-    let env = TestEnv::new();
-    env.insert(6, MIDNIGHT);
+    let env = TestEnv::with_records(6, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 2");
     let handler = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 3 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 --max-records 3 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2", "1", "6"]);
     // The next pass goes on behind record 6, and comes round.
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 4 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 --max-records 4 -- {handler}")).silent();
     assert_eq!(env.handled(), ["5", "4", "3", "2"]);
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --max-records 4 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 --max-records 4 -- {handler}")).silent();
     assert_eq!(env.handled(), ["1", "6", "5", "4"]);
 }
 
@@ -186,7 +180,7 @@ fn a_dry_run_says_what_and_why_and_touches_nothing() {
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = 4");
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (5, 'soon')");
     let before = std::fs::read(env.db()).unwrap();
-    let ran = env.run_at(MIDNIGHT, "process --ndays 7 --min-ndays 1 --dry-run").success();
+    let ran = env.pass("--ndays 7 --min-ndays 1 --dry-run").success();
     assert_eq!(
         ran.stdout,
         "2           try      NEW, attempt 1\n\
@@ -216,15 +210,14 @@ fn a_dry_run_says_what_and_why_and_touches_nothing() {
 
 #[test]
 fn a_drain_goes_on_until_nothing_is_due() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     // Each record up to the 4th brings another one; the 3rd fails.
-    let db = env.db().display().to_string();
+    let db = env.path_text("test.db");
     let program = env!("CARGO_BIN_EXE_backlog");
     let handler = env.noting(&format!(
         "[ $BACKLOG_ID -lt 4 ] && {program} add --db {db} --now @{MIDNIGHT} {{}} >/dev/null\n[ $BACKLOG_ID != 3 ]"
     ));
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --drain -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 --drain -- {handler}")).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|ERROR\n4|SUCCESS");
     assert_eq!(env.handled(), ["1", "2", "3", "4"], "the failed one is tried once");
     env.run_at(MIDNIGHT + MINUTE, &format!("process --fibonacci --drain -- {handler}")).silent();
@@ -233,22 +226,20 @@ fn a_drain_goes_on_until_nothing_is_due() {
 
 #[test]
 fn strict_makes_a_failed_record_an_exit_code() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let ran = env.run_at(MIDNIGHT, "process --ndays 1 --strict -- false");
+    let env = TestEnv::with_records(1, MIDNIGHT);
+    let ran = env.pass("--ndays 1 --strict -- false");
     assert_eq!((ran.exit, &*ran.stderr), (Some(1), ""));
-    env.run_at(MIDNIGHT, "process --ndays 1 --strict -- true").silent();
+    env.pass("--ndays 1 --strict -- true").silent();
 }
 
 #[test]
 fn the_joblog_has_one_line_for_each_attempt() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     let script = "[ $BACKLOG_ID = 1 ] || { echo no >&2; exit 3; }";
     let args = format!("process --ndays 1 --joblog joblog -- {}", sh(script));
     env.run_at(MIDNIGHT, &args).silent();
     env.run_at(MIDNIGHT, &args).silent();
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let log = env.read("joblog");
     let lines: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
@@ -299,13 +290,12 @@ fn the_joblog_has_one_line_for_each_attempt() {
 
 #[test]
 fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT - 30);
+    let env = TestEnv::with_record(7, MIDNIGHT - 30);
     let args = "process --queue mails --fibonacci --every 10m";
     let now = MIDNIGHT + 25 * MINUTE + 1;
     env.run_at(now, &format!("{args} --joblog joblog -- false")).silent();
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
-    let line: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let log = env.read("joblog");
+    let line = json(&log);
     for (name, expected) in [
         ("queue", "mails"),
         ("policy", "--fibonacci --every 10m"),
@@ -321,19 +311,18 @@ fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
 fn the_joblog_has_no_failures_where_the_table_counts_none() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --ndays 1 --joblog joblog -- false").silent();
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
-    assert!(log.contains("\"failures\":null"), "{log}");
+    env.pass("--ndays 1 --joblog joblog -- false").silent();
+    let log = env.read("joblog");
+    assert_contains(&log, "\"failures\":null");
 }
 
 #[test]
 fn the_joblog_has_the_last_lines_of_standard_error() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let script = "seq 30 >&2; printf '\\033[1m\\tbold\\n\\nend\\n' >&2; echo out; exit 1";
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --joblog joblog -- {}", sh(script))).silent();
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
-    let line: serde_json::Value = serde_json::from_str(&log).unwrap();
+    env.pass(&format!("--ndays 1 --joblog joblog -- {}", sh(script))).silent();
+    let log = env.read("joblog");
+    let line = json(&log);
     let last: String = (14..=30).map(|number| format!("{number}\n")).collect();
     assert_eq!(line["stderr"], format!("{last}\\u{{1b}}[1m\\tbold\n\nend"));
     assert_eq!(line["error"], "end");
@@ -341,8 +330,7 @@ fn the_joblog_has_the_last_lines_of_standard_error() {
 
 #[test]
 fn the_log_says_what_happens_to_each_record() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let args = "process --fibonacci --max-attempts 5 -v -- sh -c 'echo boom >&2; exit 1'";
     let ran = env.run_at(MIDNIGHT, args).success();
     assert_eq!(
@@ -378,7 +366,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
         let said = String::from_utf8(output.stderr).unwrap();
         let warning =
             "warning: record 2 was changed or deleted by the application while its handler ran";
-        assert!(said.contains(warning), "{said}");
+        assert_contains(&said, warning);
         assert_eq!(env.statuses(), left);
     }
 }
@@ -422,7 +410,7 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         for (date, _) in dates.iter().chain(&dates) {
             env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));
         }
-        let began = env.path("began").display().to_string();
+        let began = env.path_text("began");
         let go = env.path("go");
         let script =
             format!("echo >>{began}; while [ ! -e {} ]; do sleep 0.01; done", go.display());
@@ -473,8 +461,7 @@ fn a_pass_waits_for_a_lock_and_loses_no_outcome() {
 
 #[test]
 fn a_full_disk_is_said_and_nothing_is_lost() {
-    let env = TestEnv::new();
-    env.insert(200, MIDNIGHT);
+    let env = TestEnv::with_records(200, MIDNIGHT);
     let handler = env.noting("exit 0");
     // No file may grow beyond 64 KiB: the write-ahead log does after some records.
     let script = format!(
@@ -483,22 +470,21 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
     );
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
-    let ran = crate::testenv::ran(&command.output().unwrap());
+    let ran = command.ran();
     ran.fails(1, &["could not write to", "test.db", "will be tried again: "]);
     let handled = env.handled().len();
     let settled = env.count("SUCCESS");
     assert!(settled > 0 && settled < 200, "{settled} settled");
     assert_eq!(handled as i64, settled + 1, "only the last outcome could not be written");
     // With room again, the rest is done.
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 200);
 }
 
 #[test]
 fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
     for mode in ["--ndays 7", "--policy list:0s", "--progressive"] {
-        let env = TestEnv::new();
-        env.insert(5, MIDNIGHT);
+        let env = TestEnv::with_records(5, MIDNIGHT);
         let handler = env.noting("exit 1");
         let limited = format!("--max-records 100 -- {handler}");
         env.run_at(MIDNIGHT + 1, &format!("process {mode} {limited}")).silent();
@@ -508,10 +494,9 @@ fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
 
 #[test]
 fn a_signal_while_the_database_is_locked_begins_nothing() {
-    let env = TestEnv::new();
-    env.insert(40, MIDNIGHT);
+    let env = TestEnv::with_records(40, MIDNIGHT);
     let pausing = env.pausing();
-    let handled = env.path("handled").display().to_string();
+    let handled = env.path_text("handled");
     let script = format!("{}; echo $BACKLOG_ID >>{handled}", pausing.script);
     let args = format!("process --ndays 9999 -v --jobs 4 -- {}", sh(&script));
     let mut child = env.spawn_logging(&args);

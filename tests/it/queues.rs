@@ -4,7 +4,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, Ran, TestEnv, limited, ran};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, limited,
+};
 
 /// Two queues, of which one is on fire, and one whose table is not there.
 pub fn env(queues: &str) -> TestEnv {
@@ -18,7 +20,7 @@ pub fn env(queues: &str) -> TestEnv {
          INSERT INTO mails (ID, DATE_INSERTED) VALUES (1, '2026-11-20T23:00:00Z');",
     );
     let config = format!("[defaults]\ndb = 'test.db'\nndays = 9\n{queues}");
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     env
 }
 
@@ -31,7 +33,7 @@ const GONE: &str = "[queue.gone]\ntable = 'gone'\n";
 pub fn run(env: &TestEnv, args: &str) -> Ran {
     let now = format!("@{MIDNIGHT}");
     let mut command: Command = env.command(&format!("{args} --now {now}"));
-    ran(&command.env_remove("BACKLOG_DB").output().unwrap())
+    command.env_remove("BACKLOG_DB").ran()
 }
 
 #[test]
@@ -84,25 +86,21 @@ fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
     let overview = |now: i64| {
         let now = format!("@{now}");
         let mut status = env.command(&format!("status --now {now}"));
-        ran(&status.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
+        status.env_remove("BACKLOG_DB").ran().success().stdout
     };
     assert!(overview(MIDNIGHT).contains("         3       3        -        0  now: 3 archived\n"));
     run(&env, "process --queue orders").silent();
     let shown = overview(MIDNIGHT + HOUR);
-    assert!(shown.contains("  1 h ago: 3 archived in 24 h\n"), "{shown}");
+    assert_contains(&shown, "  1 h ago: 3 archived in 24 h\n");
     let next_day = overview(MIDNIGHT + DAY + 1);
-    assert!(next_day.contains("         3       0        -        0  1 d ago: ok\n"), "{next_day}");
+    assert_contains(&next_day, "         3       0        -        0  1 d ago: ok\n");
     let one = run(&env, "status --queue orders").success().stdout;
-    assert!(
-        one.contains("\narchived 24h    3 (`backlog failures --queue orders` says why)\n"),
-        "{one}"
-    );
+    assert_contains(&one, "\narchived 24h    3 (`backlog failures --queue orders` says why)\n");
     let ran = run(&env, "status --all-queues --fail-if due>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: queue mails: due 1 (>0)\n"));
     let ran = run(&env, "status --queue orders --fail-if due>0");
     assert_eq!((ran.exit, &*ran.stdout), (Some(0), "OK: due 0; 3 archived in 24 h\n"));
-    let json = run(&env, "status --queue orders --json").success().stdout;
-    let json: Value = serde_json::from_str(&json).unwrap();
+    let json = run(&env, "status --queue orders --json").success().json();
     assert_eq!((&json["archived"], &json["archived_24h"]), (&3.into(), &3.into()));
 }
 
@@ -121,7 +119,7 @@ fn a_printed_command_chooses_its_queue() {
     let config = "--config 'my queues.toml' --queue orders";
     let explained = run(&env, &format!("explain 1 {config}")).success().stdout;
     let config = format!("--config '{}' --queue orders", env.path("my queues.toml").display());
-    assert!(explained.contains(&format!("backlog restore {config} 1\n")), "{explained}");
+    assert_contains(&explained, &format!("backlog restore {config} 1\n"));
 }
 
 #[test]
@@ -142,8 +140,8 @@ fn a_queue_that_cannot_be_looked_at_hides_no_other() {
     assert!(lines[1].starts_with("gone ") && lines[1].contains("gone"), "{shown:?}");
     assert!(lines[1].contains("no table"), "{shown:?}");
     assert!(lines[2].starts_with("mails             1 "), "{shown:?}");
-    let json = run(&env, "status --json").stdout;
-    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    let status = run(&env, "status --json").stdout;
+    let first = json(status.lines().next().unwrap());
     assert_eq!(first["queue"], "gone");
     assert!(first["error"].as_str().unwrap().contains("no table"), "{first}");
 }
@@ -159,7 +157,7 @@ fn what_looks_at_one_queue_looks_at_all() {
     assert!(failures.starts_with("{\"queue\":\"orders\",\"group\":\"d7a839de\","), "{failures}");
     let checked = run(&env, "check --all-queues").stdout;
     for queue in ["orders", "mails"] {
-        assert!(checked.contains(&format!("queue {queue}:\nok       config      ")), "{checked}");
+        assert_contains(&checked, &format!("queue {queue}:\nok       config      "));
     }
     let checked = run(&env, "check --all-queues --json").stdout;
     assert_eq!(checked.lines().count(), 2, "{checked}");
@@ -178,8 +176,8 @@ fn what_looks_at_one_queue_looks_at_all() {
 fn a_queue_that_does_not_count_is_told_where_something_is_missing() {
     let env = TestEnv::new();
     let toml = "[queue.mails]\nprogressive = true\nexec = ['true']\n";
-    std::fs::write(env.path("backlog.toml"), toml).unwrap();
-    let db = env.db().display().to_string();
+    env.write("backlog.toml", toml);
+    let db = env.path_text("test.db");
     let says = [
         "no handler",
         "no schedule",
@@ -190,7 +188,7 @@ fn a_queue_that_does_not_count_is_told_where_something_is_missing() {
     env.run(&format!("process --db {db} --queue mails")).silent();
     std::fs::remove_file(env.path("backlog.toml")).unwrap();
     let ran = env.run(&format!("process --db {db}")).fails(2, &["no handler"]);
-    assert!(!ran.stderr.contains("names another table"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "names another table");
 }
 
 #[test]
@@ -199,10 +197,10 @@ fn a_dry_run_says_that_no_status_is_mapped() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 'open', '2026-11-20'), (2, 'shut', '2026-11-20')",
     );
-    let ran = env.run_at(MIDNIGHT, "process --ndays 7 --dry-run");
+    let ran = env.pass("--ndays 7 --dry-run");
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
-    assert!(ran.stderr.contains("nothing is pending: all 2 rows of table BACKLOG"), "{ran:?}");
-    assert!(ran.stderr.contains("'open', 'shut'"), "{ran:?}");
+    assert_contains(&ran.stderr, "nothing is pending: all 2 rows of table BACKLOG");
+    assert_contains(&ran.stderr, "'open', 'shut'");
 }
 
 #[test]
@@ -229,7 +227,7 @@ fn many_queues_need_no_more_descriptors_than_one() {
         queues += &format!("[queue.q{number}]\ntable = 't{number}'\n");
     }
     env.sql(&format!("BEGIN; {tables} COMMIT"));
-    std::fs::write(env.path("backlog.toml"), queues).unwrap();
+    env.write("backlog.toml", queues);
     let args = format!("process --all-queues --on-archive true --now @{MIDNIGHT}");
     limited(&env, "--nofile=64", &format!("{args} -- true")).silent();
     let done = (0..COUNT).filter(|number| {

@@ -1,8 +1,6 @@
 //! Commands that only read, on a server: a condition calls what it likes, and writes nothing.
 
-use std::fs;
-
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran, sh, with_options};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, quoted, sh, with_options};
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Functions that write where they may. `break_out` tries each way out of a transaction that only
@@ -41,8 +39,7 @@ BEGIN RETURN break_out(); END $$;";
 
 #[test]
 fn a_condition_that_would_write_to_a_file_cannot_in_a_command_that_only_reads() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql("CREATE VIRTUAL TABLE words USING fts4(word)");
     for word in ["'one'", "'two'", "'three'"] {
         env.sql(&format!("INSERT INTO words VALUES ({word})"));
@@ -53,7 +50,7 @@ fn a_condition_that_would_write_to_a_file_cannot_in_a_command_that_only_reads() 
         let ran = env.run_at(MIDNIGHT, &with_options(&format!("--where {}", quoted(merges)), args));
         assert_eq!(env.query(segments), "3", "{args:?}: {ran:?}");
     }
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --where {} -- true", quoted(merges)));
+    env.pass(&format!("--ndays 1 --where {} -- true", quoted(merges)));
     assert_eq!(env.query(segments), "1");
 }
 
@@ -86,7 +83,7 @@ fn table(database: &Database) -> TestEnv {
 fn run(env: &TestEnv, database: &Database, args: &str, condition: Option<&str>) -> Ran {
     let condition = condition.map(|condition| format!("--where {}", quoted(condition)));
     let args = with_options(&condition.unwrap_or_default(), args);
-    ran(&env.command_at(MIDNIGHT, &args).env("BACKLOG_DB", database.url()).output().unwrap())
+    env.command_at(MIDNIGHT, &args).env("BACKLOG_DB", database.url()).ran()
 }
 
 /// Nothing was written, and no record is other than it was.
@@ -127,7 +124,7 @@ fn a_condition_that_would_write_cannot_in_a_command_that_only_reads() {
         is_untouched(&direct, "list");
     }
     // From the file as well.
-    fs::write(env.path("backlog.toml"), "[defaults]\nwhere = \"break_out()\"\n").unwrap();
+    env.write("backlog.toml", "[defaults]\nwhere = \"break_out()\"\n");
     for args in READING {
         let by = run(&env, &direct, args, None);
         is_untouched(&direct, &format!("{args:?}: {by:?}"));
@@ -167,7 +164,7 @@ fn a_dry_run_by_hand_sees_what_a_pass_has_in_hand() {
     let pass = env.spawn(&format!("{args} {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let archive = run(&env, &database, "archive 1 2 --dry-run", None);
-    assert!(archive.stdout.contains("a pass is handling it"), "{archive:?}");
+    assert_contains(&archive.stdout, "a pass is handling it");
     pausing.let_go();
-    ran(&pass.wait_with_output().unwrap()).silent();
+    pass.ran().silent();
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use test_support::cluster::{Cluster, Database, cluster};
 use test_support::server::{Answer, Received, Server};
 
-use crate::testenv::{Ran, TestEnv, program, ran, skipped, wait_until};
+use crate::testenv::{Ran, Runs, TestEnv, program, skipped, wait_until};
 
 const PAGE: &str = include_str!("../../docs/recipes.md");
 const DB: &str = "/srv/app/app.db";
@@ -59,12 +59,12 @@ impl Reader {
         let env = database.as_ref().map_or_else(TestEnv::empty, TestEnv::on);
         fs::create_dir(env.path("bin")).unwrap();
         symlink(program().get_program(), env.path("bin/backlog")).unwrap();
-        let db = database.as_ref().map_or_else(|| env.db().display().to_string(), Database::url);
-        let bin = env.path("bin/").display().to_string();
+        let db = database.as_ref().map_or_else(|| env.path_text("test.db"), Database::url);
+        let bin = env.path_text("bin/");
         let mut replaced = vec![
             ("/usr/local/bin/".into(), bin.clone()),
             ("/srv/app/bin/".into(), bin),
-            ("/var/lock/".into(), env.path("").display().to_string()),
+            ("/var/lock/".into(), env.path_text("")),
         ];
         if let Some(database) = &database {
             replaced.push((format!("sqlite3 {DB}"), format!("psql -qAt '{}' -c", database.url())));
@@ -141,7 +141,7 @@ impl Reader {
     }
 
     fn shell(&self, script: &str) -> Command {
-        let home = self.env.path("").display().to_string();
+        let home = self.env.path_text("");
         let mut command = Command::new("sh");
         command.args(["-ec", script]).current_dir(&home).env_clear().env("HOME", &home);
         command.env("PATH", format!("{home}bin:/usr/bin:/bin"));
@@ -150,7 +150,7 @@ impl Reader {
     }
 
     fn sh(&self, script: &str) -> Ran {
-        ran(&self.shell(script).output().unwrap())
+        self.shell(script).ran()
     }
 
     /// Types the commands of the recipe.
@@ -429,7 +429,7 @@ fn a_customer_with_many_records_does_not_hold_up_another() {
         reader.wait_for_log(151);
         reader.insert(3, 1);
         fs::write(reader.env.path("go"), "").unwrap();
-        ran(&pass.wait_with_output().unwrap()).silent();
+        pass.ran().silent();
         let log = reader.log();
         let place = |id: &str| log.iter().position(|it| it == id).unwrap();
         assert_eq!(place("1001"), 100);
@@ -481,7 +481,7 @@ fn a_loop_in_a_line_of_cron_handles_a_record_within_a_second() {
         reader.sh("backlog add 2").success();
         is_done(2);
         assert_eq!(cron.try_wait().unwrap(), None);
-        ran(&cron.wait_with_output().unwrap()).silent();
+        cron.ran().silent();
     }
 }
 
@@ -693,7 +693,7 @@ fn the_query_of_keda_counts_what_is_due_and_its_jobs_run_side_by_side() {
         reader.shell(&command.replace("/tmp/backlog", &own)).spawn().unwrap()
     });
     for job in jobs {
-        ran(&job.wait_with_output().unwrap()).silent();
+        job.ran().silent();
     }
     assert_eq!(reader.query(&query), "0");
     assert_eq!(reader.log().len(), 8);

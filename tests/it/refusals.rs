@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, sh, wait_until};
+use crate::testenv::{
+    MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, exists, sh, wait_until,
+};
 
 /// Tables that refuse the success of record 3 and accept the others: columns and
 /// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
@@ -70,10 +72,10 @@ fn one_row(columns: &str, statements: &str, trigger: &str) -> String {
 /// Two passes, of which neither starts the handler of record 3, and the first has the others succeed.
 fn starts_no_handler_in_vain(env: &TestEnv, mapping: &str, about: &str) {
     let file = format!("[defaults]\ntable = 'job'\ndate_inserted = 'at'\nndays = 9\n{mapping}\n");
-    fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let handler = env.noting("exit 0");
     for jobs in ["3", "1"] {
-        let ran = env.run_at(MIDNIGHT, &format!("process --jobs {jobs} -- {handler}"));
+        let ran = env.pass(&format!("--jobs {jobs} -- {handler}"));
         assert_eq!(ran.exit, Some(1), "{about}: {ran:?}");
         assert!(ran.stderr.contains("record 3 is not tried"), "{about}: {ran:?}");
         assert!(ran.stderr.contains("no handler was started"), "{about}: {ran:?}");
@@ -192,7 +194,7 @@ fn a_deferred_constraint_that_holds_at_the_end_refuses_nothing() {
 fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 30)");
     let rolled_back = |database: &Database| {
         let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
@@ -215,15 +217,14 @@ fn a_deferred_foreign_key_is_found_by_the_rehearsal() {
     );
     let file =
         "[defaults]\ntable = 'job'\ndate_inserted = 'at'\nndays = 9\non_success = 'delete'\n";
-    fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let handler = env.noting("exit 0");
     let says = "FOREIGN KEY constraint failed";
-    env.run_at(MIDNIGHT, &format!("process -- {handler}"))
-        .fails(1, &["record 7 is not tried", says]);
+    env.pass(&format!("-- {handler}")).fails(1, &["record 7 is not tried", says]);
     assert_eq!(env.handled(), [""; 0]);
     let checked = env.run_at(MIDNIGHT, "check --rehearse");
-    assert!(checked.stdout.contains("record 7 (NEW) would not be tried"), "{checked:?}");
-    assert!(checked.stdout.contains(says), "{checked:?}");
+    assert_contains(&checked.stdout, "record 7 (NEW) would not be tried");
+    assert_contains(&checked.stdout, says);
     assert_eq!(env.query("SELECT id, status FROM job"), "7|NEW");
 }
 
@@ -237,7 +238,7 @@ fn a_conflict_clause_of_the_table_deletes_no_other_record() {
              (2, 'NEW', '2026-11-20T23:00:00Z', 'a'), (3, 'ERROR', '2026-11-20T23:00:00Z', 'a'), \
              (4, 'NEW', '2026-11-20T23:00:00Z', 'b')"
         ));
-        let ran = env.run_at(MIDNIGHT, "process --ndays 1 -- false");
+        let ran = env.pass("--ndays 1 -- false");
         let says = "UNIQUE constraint failed: BACKLOG.k, BACKLOG.STATUS";
         ran.fails(1, &["record 2 is not tried", says]);
         assert_eq!(env.statuses(), "2|NEW\n3|ERROR\n4|ERROR", "{clause}");
@@ -254,7 +255,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
     );
     // The id is not written, and the clauses of triggers are as the trigger has them.
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
+    env.pass("--ndays 1 -- true").silent();
     // Nor does one of NOT NULL delete anything.
     let null = "note TEXT NOT NULL ON CONFLICT REPLACE DEFAULT ''";
     env.sql(&format!(
@@ -264,7 +265,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
     for trigger in ["", "CREATE TRIGGER noted AFTER UPDATE ON noted BEGIN SELECT 1; END"] {
         env.sql(&format!("UPDATE noted SET STATUS = 'NEW', note = 'a'; {trigger}"));
         let set = r#"--table noted --set 'on_success={note="{null}"}'"#;
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 {set} -- true")).silent();
+        env.pass(&format!("--ndays 1 {set} -- true")).silent();
         assert_eq!(env.query("SELECT STATUS, note FROM noted"), "SUCCESS|");
     }
     env.sql(
@@ -272,7 +273,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          UNIQUE (k, 'STATUS') ON CONFLICT REPLACE);
          CREATE TRIGGER text AFTER UPDATE ON text BEGIN SELECT 1; END",
     );
-    env.run_at(MIDNIGHT, "process --table text --ndays 1 -- true")
+    env.pass("--table text --ndays 1 -- true")
         .fails(1, &["has triggers and `UNIQUE (k, 'STATUS') ON CONFLICT REPLACE`"]);
     env.sql(
         "CREATE TABLE other (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, \"k, \" TEXT, \
@@ -307,11 +308,11 @@ fn an_error_that_the_table_refuses_is_told_and_kept_for_explain() {
     let explained = |now| env.run_at(now, "explain 1 --fibonacci").stdout;
     let ran = fails(MIDNIGHT, "no route to host", "-v");
     let logged = format!("(attempt 1): error: no route to host (could not be stored: {says})");
-    assert!(ran.stderr.contains(&logged), "{ran:?}");
+    assert_contains(&ran.stderr, &logged);
     assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ERROR|1|");
     let text = explained(MIDNIGHT);
-    assert!(text.contains("the last at 2026-11-21T00:00:00Z: error: no route to host"), "{text}");
-    assert!(text.contains(&format!("could not be stored in the table: {says}")), "{text}");
+    assert_contains(&text, "the last at 2026-11-21T00:00:00Z: error: no route to host");
+    assert_contains(&text, &format!("could not be stored in the table: {says}"));
     // Cron's mail says it once for the pass, which has done its job.
     let ran = fails(MIDNIGHT + 60, "no route to host", "");
     let told = format!("1 error text could not be stored, because the table refuses them: {says}");
@@ -328,9 +329,8 @@ const OBSTACLE: &str = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN new.STAT
 
 #[test]
 fn a_success_that_is_refused_for_a_while_is_written_then() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    let db = env.db().display().to_string();
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    let db = env.path_text("test.db");
     let handler = env.noting(&format!(
         "[ $BACKLOG_ID = 2 ] || exit 0; sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\"; touch {}",
         env.path("refuses").display()
@@ -351,9 +351,8 @@ fn a_success_that_is_refused_for_a_while_is_written_then() {
 
 #[test]
 fn a_success_that_is_refused_to_the_end_is_named() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let db = env.db().display().to_string();
+    let env = TestEnv::with_records(1, MIDNIGHT);
+    let db = env.path_text("test.db");
     let handler = env.noting(&format!("sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\""));
     let args = format!("process --fibonacci --max-runtime 1s -- {handler}");
     let says = "record 1 could not be set to SUCCESS: not now; its handler succeeded";
@@ -368,10 +367,10 @@ fn a_success_that_is_refused_to_the_end_is_named() {
 fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 3)");
     let env = TestEnv::on(&database);
-    let go = env.path("go").display().to_string();
+    let go = env.path_text("go");
     let handler =
         env.noting(&format!("while [ ! -e {go} ]; do sleep 0.01; done; [ $BACKLOG_ID != 2 ]"));
     let pass = env.command(&format!("process --fibonacci --jobs 3 -- {handler}"));
@@ -387,7 +386,7 @@ fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
         database.query("SELECT status FROM backlog WHERE id = 3") == "SUCCESS"
     });
     holder.batch_execute("COMMIT").unwrap();
-    let ran = ran(&pass.wait_with_output().unwrap()).silent();
+    let ran = pass.ran().silent();
     let rows = database.query("SELECT id, status, failures, last_error FROM backlog ORDER BY id");
     assert_eq!(rows, "1|SUCCESS|0|\n2|ERROR|1|exit status 1\n3|SUCCESS|0|", "{ran:?}");
     assert_eq!(env.handled().len(), 3);

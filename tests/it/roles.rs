@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
+use crate::testenv::{
+    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, server_with_table,
+};
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Values whose spelling depends on settings of a session.
@@ -30,7 +32,7 @@ const SETTINGS: [&str; 7] = [
 
 fn run_on(database: &Database, env: &TestEnv, args: &str) -> Ran {
     let mut command = env.command_at(MIDNIGHT, args);
-    ran(&command.env("BACKLOG_DB", database.url()).output().unwrap())
+    command.env("BACKLOG_DB", database.url()).ran()
 }
 
 /// Everything that handlers and users see of the record.
@@ -40,7 +42,7 @@ fn shown(database: &Database, env: &TestEnv) -> String {
         let columns = "{raw} {raws} {ratio} {small} {point} {span} {word}";
         let args = format!("process --ndays 9 -- sh -c {} sh", quoted(handler));
         run_on(database, env, &format!("{args} {columns}")).success();
-        shown += &fs::read_to_string(env.path("out")).unwrap();
+        shown += &env.read("out");
     }
     let args = "process --ndays 9 --set payload=raw -- sh -c";
     run_on(database, env, &format!("{args} 'cat >out; exit 1'")).success();
@@ -66,7 +68,7 @@ fn values_are_the_same_whatever_a_role_has_set() {
         "Müller",
         "[79, 58, 0, 255, 92, 65]",
     ] {
-        assert!(usual.contains(part), "{part:?} is not in {usual}");
+        assert_contains(&usual, part);
     }
     let Some(pool) = pgbouncer(cluster) else { return };
     let pooled = pool.database(&database);
@@ -115,10 +117,7 @@ END $$";
 
 #[test]
 fn functions_of_the_application_are_not_taken_for_those_of_the_server() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(&SHADOWS.replace("EXCEPTIONS", "'{}'"));
     let shadows =
         database.query("SELECT count(*) FROM pg_proc WHERE pronamespace = 'shadows'::regnamespace");
@@ -154,37 +153,34 @@ fn functions_of_the_application_are_not_taken_for_those_of_the_server() {
 
 #[test]
 fn a_user_is_told_that_row_level_security_hides_rows() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     env.run("add [1] [2]").success();
     database.sql(
         "DROP ROLE IF EXISTS tenant; CREATE ROLE tenant LOGIN; GRANT ALL ON backlog TO tenant;
          ALTER TABLE backlog ENABLE ROW LEVEL SECURITY",
     );
     let url = database.url().replace("postgres@", "tenant@");
-    let run = |args: &str| ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
+    let run = |args: &str| env.command(args).env("BACKLOG_DB", &url).ran();
     let check = "check --ndays 1 -- /bin/true";
     let pass = "process --ndays 1 -v -- /bin/true";
     let warning = "row level security is active on table backlog for \"tenant\": it sees only the rows \
                    that a policy allows";
     let none = format!("{warning}, none of them at present; add a policy for it (CREATE POLICY)");
     let found = run(check).success().stdout;
-    assert!(found.contains(&format!("warning  table       {none}")), "{found}");
+    assert_contains(&found, &format!("warning  table       {none}"));
     let ran = run(pass).success();
     assert_eq!(ran.stderr.matches(&none).count(), 1, "{ran:?}");
     database.sql("CREATE POLICY first ON backlog USING (id = 1)");
     let found = run(check).success().stdout;
-    assert!(found.contains(&format!("warning  table       {warning}; add")), "{found}");
+    assert_contains(&found, &format!("warning  table       {warning}; add"));
     let ran = run(pass).success();
-    assert!(!ran.stderr.contains("row level security"), "{ran:?}");
+    assert_lacks(&ran.stderr, "row level security");
     database.sql("UPDATE backlog SET status = 'SUCCESS'");
     let ran = run(pass).success();
-    assert!(!ran.stderr.contains("row level security"), "{ran:?}");
+    assert_lacks(&ran.stderr, "row level security");
     // Nothing is hidden from the owner.
     let ran = env.run("check --ndays 1 -- /bin/true").success();
-    assert!(!ran.stdout.contains("row level security"), "{ran:?}");
+    assert_lacks(&ran.stdout, "row level security");
     database.sql("DROP OWNED BY tenant; DROP ROLE tenant");
 }
 
@@ -221,7 +217,7 @@ fn check_names_an_extension_with_which_each_node_has_its_own_locks() {
         database.sql("UPDATE pg_dist_local_group SET groupid = 3");
         let found = env.run(check);
         assert_eq!(found.exit, Some(i32::from(!words.is_empty())), "{found:?}");
-        assert!(found.stdout.contains(words), "{found:?}");
+        assert_contains(&found.stdout, words);
     }
 }
 

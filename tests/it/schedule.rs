@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use test_support::mixed_ages;
 
 use crate::cron::{Line, example_lines};
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, json};
 
 /// What a joblog says: for each record the instants at which it was tried.
 fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
     let mut attempts = BTreeMap::<_, Vec<_>>::new();
     for line in std::fs::read_to_string(env.path("joblog")).unwrap_or_default().lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line = json(line);
         let at = chrono::DateTime::parse_from_rfc3339(line["started_at"].as_str().unwrap());
         let attempts = attempts.entry(line["id"].as_i64().unwrap()).or_default();
         attempts.push(at.unwrap().timestamp());
@@ -85,8 +85,7 @@ fn a_day_of_fibonacci_tries_records_of_any_age_at_the_minutes_of_the_article() {
 
 #[test]
 fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     for tick in 0..40 {
         let args = "process --policy fibonacci:unit=10m,spread=0% --every 5m";
         let rest = "--joblog joblog -- false";
@@ -98,8 +97,7 @@ fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
 
 #[test]
 fn a_wait_of_one_minute_is_not_missed_by_a_pass_that_starts_early() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT);
+    let env = TestEnv::with_record(1, MIDNIGHT);
     let fail = "process --fibonacci -- false";
     env.run_at(MIDNIGHT + 2, fail).silent();
     env.run_at(MIDNIGHT + 59, fail).silent();
@@ -110,31 +108,28 @@ fn a_wait_of_one_minute_is_not_missed_by_a_pass_that_starts_early() {
 
 #[test]
 fn the_age_limit_is_inclusive_to_the_second() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 7 * DAY);
+    let env = TestEnv::with_record(1, MIDNIGHT - 7 * DAY);
     env.insert_one(2, MIDNIGHT - 7 * DAY - 1);
-    env.run_at(MIDNIGHT, "process --ndays 7 -- true").silent();
+    env.pass("--ndays 7 -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
 }
 
 #[test]
 fn half_a_day_is_a_number_of_days() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 12 * HOUR);
+    let env = TestEnv::with_record(1, MIDNIGHT - 12 * HOUR);
     env.insert_one(2, MIDNIGHT - 12 * HOUR - 1);
-    env.run_at(MIDNIGHT, "process --ndays 0.5 -- true").silent();
+    env.pass("--ndays 0.5 -- true").silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
 }
 
 #[test]
 fn a_clock_that_was_set_back_makes_records_due_and_says_so() {
     for set_back in [HOUR, 4 * HOUR] {
-        let env = TestEnv::new();
-        env.insert_one(1, MIDNIGHT - DAY);
-        env.run_at(MIDNIGHT, "process --fibonacci -- false").silent();
+        let env = TestEnv::with_record(1, MIDNIGHT - DAY);
+        env.pass("--fibonacci -- false").silent();
         let ran = env.run_at(MIDNIGHT - set_back, "process --fibonacci -v -- false");
-        assert!(ran.stderr.contains("record 1 is tried at once"), "{ran:?}");
-        assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
+        assert_contains(&ran.stderr, "record 1 is tried at once");
+        assert_contains(&ran.stderr, "the clock was set back");
         assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "2");
     }
 }

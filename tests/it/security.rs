@@ -6,7 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::testenv::{Args, MIDNIGHT, Ran, TestEnv, quoted, ran, sh, skipped, with_options};
+use crate::testenv::{
+    Args, MIDNIGHT, Ran, Runs, SCHEMA, TestEnv, assert_contains, assert_lacks, json, quoted, sh,
+    skipped, with_options,
+};
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -97,7 +100,7 @@ impl Shop {
             .current_dir(self.env.path(""))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
-        ran(&command.output().unwrap())
+        command.ran()
     }
 
     /// Lets the attacker make the state directory, as his own pass would have.
@@ -159,7 +162,7 @@ fn a_hard_link_in_the_state_directory_is_left_as_it_is() {
             fs::hard_link(&target, shop.state(name)).unwrap();
             let ran = shop.pass("");
             assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
-            assert!(ran.stderr.contains(says), "{ran:?}");
+            assert_contains(&ran.stderr, says);
             assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
             assert_eq!(as_owner(&target, |it| (it.uid(), it.mode() & 0o777)), (uid, mode));
             fs::remove_dir_all(shop.state("")).unwrap();
@@ -178,7 +181,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         let ran = shop.pass("");
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
         let says = "it is no regular file; backlog did not create it: remove it";
-        assert!(ran.stderr.contains(says), "{ran:?}");
+        assert_contains(&ran.stderr, says);
         shop.run("status --db shop/app.db --progressive").success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
@@ -374,7 +377,7 @@ fn a_named_state_directory_is_its_owners() {
     let line = "--state-dir a/b/state --trust-owner";
     shop.env.run(&format!("process --db other.db --ndays 9 {line} -- true")).silent();
     let status = shop.env.run(&format!("status --db shop/app.db {line}"));
-    assert!(!status.success().stdout.contains("not shown"));
+    assert_lacks(&status.success().stdout, "not shown");
     // One of the database's owner is used by both.
     fs::create_dir(shop.env.path("mine")).unwrap();
     shop.own("mine", NOBODY, NOBODY, 0o755);
@@ -428,7 +431,7 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     }
     // Such a user sees the records, and is told why he does not see the passes.
     let seen = shop.run_as(SOMEBODY, SOMEBODY, "status --db shop/app.db").success().stdout;
-    assert!(seen.contains("SUCCESS"), "{seen}");
+    assert_contains(&seen, "SUCCESS");
     let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
     let says =
         "app.db.backlog/state.db, which belongs to user 65534 with mode 600: permission denied";
@@ -448,10 +451,9 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
 #[test]
 fn a_read_lock_is_named_and_passes_for_no_pass() {
     for file in ["lines", "claims"] {
-        let env = TestEnv::new();
-        env.insert(1, MIDNIGHT);
+        let env = TestEnv::with_records(1, MIDNIGHT);
         let args = "process --ndays 1 -- true";
-        env.run_at(MIDNIGHT, "process --ndays 1 -- false").silent();
+        env.pass("--ndays 1 -- false").silent();
         let found = fs::read_dir(env.path("test.db.backlog")).unwrap().map(|it| it.unwrap().path());
         let path = found.into_iter().find(|path| path.to_str().unwrap().ends_with(file)).unwrap();
         let reader = fs::File::open(&path).unwrap();
@@ -461,7 +463,7 @@ fn a_read_lock_is_named_and_passes_for_no_pass() {
         env.run_at(MIDNIGHT + 60, &with_options("--wait", args)).fails(75, &says);
         assert_eq!(env.statuses(), "1|ERROR");
         let shown = env.run_at(MIDNIGHT + 60, "status").success().stdout;
-        assert!(!shown.contains("running"), "{shown}");
+        assert_lacks(&shown, "running");
         // A process that another test starts just now may have inherited the open file.
         lock_as(&reader, nix::libc::F_UNLCK, 0, 0);
         env.run_at(MIDNIGHT + 60, args).silent();
@@ -540,12 +542,7 @@ fn share_with_nobody(path: &Path) {
 /// A pass in the shop that finds or names what it is told to do.
 fn told(shop: &Shop, args: &str) -> Ran {
     let mut command = shop.env.command("process --now @1795219200");
-    ran(&command
-        .args(args.words())
-        .env_remove("BACKLOG_DB")
-        .current_dir(&shop.dir)
-        .output()
-        .unwrap())
+    command.args(args.words()).env_remove("BACKLOG_DB").current_dir(&shop.dir).ran()
 }
 
 /// What user 65534 is told where a backlog.toml is found.
@@ -557,7 +554,7 @@ fn found(shop: &Shop) -> Ran {
         .current_dir(&shop.dir)
         .env_clear()
         .env("PATH", "/usr/bin:/bin");
-    ran(&command.output().unwrap())
+    command.ran()
 }
 
 #[test]
@@ -599,7 +596,7 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     fs::rename(shop.env.path("real.toml"), &config).unwrap();
     own(file, NOBODY, NOBODY, 0o664);
     let said = found(&shop).success().stderr;
-    assert!(said.contains(&format!("info: read {}", config.display())), "{said}");
+    assert_contains(&said, &format!("info: read {}", config.display()));
     assert!(shop.dir.join("ran").exists());
 }
 
@@ -648,7 +645,7 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     // `check` says it, and goes on.
     shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
     let mut command = shop.env.command("check");
-    let checked = ran(&command.env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap());
+    let checked = command.env_remove("BACKLOG_DB").current_dir(&shop.dir).ran();
     let stdout = checked.stdout.replace("\n                 ", " ");
     assert!(stdout.contains(run_as) && stdout.contains("handler"), "{checked:?}");
     assert_eq!(checked.exit, Some(1));
@@ -760,7 +757,7 @@ fn root_works_only_on_what_root_alone_can_change() {
         assert_eq!(shop.statuses(), "SUCCESS");
         shop.insert(1);
         let mut command = shop.env.command("list --db shop/app.db");
-        ran(&command.env("BACKLOG_TRUST_OWNER", "1").output().unwrap()).success();
+        command.env("BACKLOG_TRUST_OWNER", "1").ran().success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
     // As its owner it works.
@@ -833,29 +830,28 @@ fn trust_in_an_owner_is_a_word_of_the_command_line_and_no_handlers() {
     let Some(shop) = Shop::new("trust in an owner") else { return };
     let line = "process --ndays 9 --now @1795219200 --db shop/app.db";
     let mut command = shop.env.command(&format!("{line} -- sh -c 'env >shop/env'"));
-    ran(&command.env("BACKLOG_TRUST_OWNER", "yes").output().unwrap()).silent();
+    command.env("BACKLOG_TRUST_OWNER", "yes").ran().silent();
     let env = fs::read_to_string(shop.env.path("shop/env")).unwrap();
     assert!(env.contains("BACKLOG_ID=1") && !env.contains("TRUST_OWNER"), "{env}");
     let mut command = shop.env.command(line);
     let why = "BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
-    ran(&command.env("BACKLOG_TRUST_OWNER", "maybe").output().unwrap()).fails(2, &[why]);
+    command.env("BACKLOG_TRUST_OWNER", "maybe").ran().fails(2, &[why]);
     let mut command = shop.env.command(line);
-    ran(&command.env("BACKLOG_TRUST_OWNER", "0").output().unwrap())
-        .fails(2, &["belongs to nobody"]);
+    command.env("BACKLOG_TRUST_OWNER", "0").ran().fails(2, &["belongs to nobody"]);
     fs::write(shop.env.path("backlog.toml"), "[defaults]\ntrust_owner = true\n").unwrap();
     shop.env.run("status").fails(2, &["no key \"trust_owner\""]);
     fs::remove_file(shop.env.path("backlog.toml")).unwrap();
     // What is printed for a crontab says it as well.
     let printed = shop.env.run("crontab --db shop/app.db --ndays 9 --trust-owner -- /bin/true");
-    assert!(printed.success().stdout.contains(" --trust-owner "));
+    assert_contains(&printed.success().stdout, " --trust-owner ");
 }
 
 #[test]
 fn what_is_read_as_a_file_is_one_and_has_an_end() {
     let env = TestEnv::new();
-    let fifo = env.path("fifo").display().to_string();
+    let fifo = env.path_text("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    fs::write(env.path("long"), vec![b'#'; 1024 * 1024 + 1]).unwrap();
+    env.write("long", vec![b'#'; 1024 * 1024 + 1]);
     for (args, says) in [
         ("--config fifo --ndays 1", "fifo: it is no regular file"),
         ("--config /dev/zero --ndays 1", "/dev/zero: it is no regular file"),
@@ -915,13 +911,13 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     run("process", archive).fails(2, &["--on-archive: the record's {payload} in \"echo"]);
     // So it is with what stands in backlog.toml.
     let config = "[defaults]\nexec = ['sh', '-c', 'echo {payload}']\nndays = 9\n";
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     for command in ["process", "crontab"] {
         env.run(command).fails(2, &["the record's {payload} in \"echo {payload}\" could be run"]);
     }
     let config =
         "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{payload}']\nndays = 9\n";
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.write("backlog.toml", config);
     for command in ["process", "crontab"] {
         env.run(command).fails(2, &["--on-archive: the record's {payload} after -c could"]);
     }
@@ -931,7 +927,7 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     fs::remove_file(env.path("backlog.toml")).unwrap();
     // An argument of its own is a value, and ${id} is the shell's.
     run("process", r#"-- sh -c 'id=7; echo "${id} $1" >said' sh {PAYLOAD}"#).silent();
-    assert_eq!(fs::read_to_string(env.path("said")).unwrap(), "7 \"; touch ran\"\n");
+    assert_eq!(env.read("said"), "7 \"; touch ran\"\n");
 }
 
 #[test]
@@ -975,13 +971,10 @@ fn a_link_in_the_place_of_a_pause_is_not_followed() {
     fs::remove_file(&pause).unwrap();
     symlink(&target, &pause).unwrap();
     let told = shop.pass("").success().stderr;
-    assert!(told.contains("it is a symbolic link; backlog did not create it: remove it"), "{told}");
+    assert_contains(&told, "it is a symbolic link; backlog did not create it: remove it");
     assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
     let status = shop.run("status --db shop/app.db").success().stdout;
-    assert!(
-        status.contains(": it is a symbolic link; backlog did not create it: remove it"),
-        "{status}"
-    );
+    assert_contains(&status, ": it is a symbolic link; backlog did not create it: remove it");
     shop.run("pause --db shop/app.db").success();
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
     shop.run("resume --db shop/app.db").success();
@@ -992,7 +985,7 @@ fn a_link_in_the_place_of_a_pause_is_not_followed() {
 
 #[test]
 fn what_stands_beside_a_database_holds_nobody_up() {
-    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    let env = TestEnv::with_schema(SCHEMA);
     for end in ["journal", "wal", "shm"] {
         let path = env.path(&format!("test.db-{end}"));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -1049,7 +1042,7 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
     let seen = fs::read_to_string(seen).unwrap();
     assert_eq!(seen.lines().last(), Some("NULL|1"), "{seen}");
     let status = shop.run("status --db shop/app.db --json").success().stdout;
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = json(&status);
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
 }
@@ -1084,7 +1077,7 @@ fn members_of_a_group_share_state_db_whatever_their_own_group_is() {
             .current_dir(shop.env.path(""))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
-        ran(&command.output().unwrap())
+        command.ran()
     };
     for (minute, uid) in (0..).zip([one, other, one, other]) {
         shop.insert(minute + 2);
@@ -1092,7 +1085,7 @@ fn members_of_a_group_share_state_db_whatever_their_own_group_is() {
     }
     let status = shop.run_as(one, group, "status --db shop/app.db --json");
     let status = status.success().stdout;
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = json(&status);
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&other.into(), &5.into()));
 }
@@ -1120,18 +1113,17 @@ fn fifo(path: &Path) {
 
 #[test]
 fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     fifo(&env.path("certificates"));
-    let file = env.path("certificates").display().to_string();
+    let file = env.path_text("certificates");
     let words = "process --ndays 9 --now @1795219200 --post https://127.0.0.1:9/";
     let why = "certificates: it is no regular file";
     env.run(&format!("{words} --ca-file {file}")).fails(1, &[why]);
     let mut command = env.command(words);
-    ran(&command.env("SSL_CERT_FILE", &file).output().unwrap()).fails(1, &["SSL_CERT_FILE", why]);
+    command.env("SSL_CERT_FILE", &file).ran().fails(1, &["SSL_CERT_FILE", why]);
     let mut command = env.command(words);
     // What else lies in a directory is passed over.
-    let ran_with = ran(&command.env("SSL_CERT_DIR", env.path("")).output().unwrap());
+    let ran_with = command.env("SSL_CERT_DIR", env.path("")).ran();
     ran_with.fails(1, &["there is no certificate in SSL_CERT_DIR"]);
     let url = format!("postgres://u@127.0.0.1:9/x?sslmode=verify-full&sslrootcert={file}");
     env.run(&format!("status --db {url}")).fails(2, &[why]);
@@ -1141,7 +1133,7 @@ fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
 #[test]
 fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
     let env = TestEnv::empty();
-    let pages = env.path("man").display().to_string();
+    let pages = env.path_text("man");
     fs::create_dir_all(env.path("man/man1")).unwrap();
     let page = env.path("man/man1/backlog-add.1");
     symlink(env.path("target"), &page).unwrap();
@@ -1164,8 +1156,7 @@ fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
 
 #[test]
 fn reports_are_hidden_from_whom_the_database_is_and_no_lock_holds_them_up() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     for (database, report) in [(0o600, 0o600), (0o640, 0o640), (0o644, 0o644)] {
         fs::set_permissions(env.db(), fs::Permissions::from_mode(database)).unwrap();
         fs::create_dir(env.path("reports")).unwrap();
@@ -1211,7 +1202,7 @@ fn a_queue_has_a_name_that_no_shell_takes_for_anything_else() {
                 toml::Value::Table(toml::Table::from_iter([("ndays".into(), 7.into())])),
             )])),
         )]);
-        fs::write(env.path("backlog.toml"), config.to_string()).unwrap();
+        env.write("backlog.toml", config.to_string());
         let says =
             ["a name starts with a letter or digit, and has up to 64 of A-Z, a-z, 0-9, _, . and -"];
         if is_legal {
@@ -1227,8 +1218,7 @@ fn a_queue_has_a_name_that_no_shell_takes_for_anything_else() {
 
 #[test]
 fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let staying = env.staying();
     // A descendant that has lost the token has the descriptor under its number.
     let script = format!(
@@ -1242,7 +1232,7 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
     crate::testenv::wait_until("the descendant begins", || {
         fs::read_to_string(env.path("child")).is_ok_and(|pid| pid.ends_with('\n'))
     });
-    let child = fs::read_to_string(env.path("child")).unwrap().trim().to_string();
+    let child = env.read("child").trim().to_string();
     let fds = fs::read_dir(format!("/proc/{child}/fd")).unwrap().flatten();
     let is_high =
         |it: &fs::DirEntry| it.file_name().to_str().unwrap().parse::<u32>().unwrap() >= 30;

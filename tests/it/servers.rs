@@ -11,7 +11,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::testenv::{Args, Ran, TestEnv, quoted, ran, sh, signal, skipped, wait_until};
+use crate::testenv::{
+    Args, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, ran, sh, signal, skipped,
+    wait_until,
+};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
 const RECORDS: usize = 600;
@@ -72,7 +75,7 @@ impl Machines {
     }
 
     fn finished(&self, child: Child) -> Ran {
-        ran(&child.wait_with_output().unwrap())
+        child.ran()
     }
 
     fn handled(&self) -> usize {
@@ -244,7 +247,7 @@ fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
         cluster.crash();
     }
     let ran = machines.finished(pass);
-    assert!(!ran.stderr.contains("changed"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "changed");
     assert_eq!(ran.exit, Some(0), "{}", ran.stderr);
     let counts = "SELECT status, failures, count(*) FROM backlog GROUP BY 1, 2 ORDER BY 1";
     assert_eq!(machines.database.query(counts), "ERROR|1|3000\nSUCCESS|0|6000");
@@ -261,11 +264,7 @@ fn what_a_crash_may_have_taken_away_is_named_if_the_server_stays_away() {
     assert!(signal("-TERM", pass.id()));
     let ran = machines.finished(pass);
     assert_eq!(ran.exit, Some(75), "{}", ran.stderr);
-    assert!(
-        ran.stderr.contains("if the server has crashed, the table may not show the outcomes"),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "if the server has crashed, the table may not show the outcomes");
 }
 
 #[test]
@@ -409,7 +408,7 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
         let args = format!("process --ndays 1 -vv -- {handler}");
         let beside = machines.machines[1].command(&args).env("BACKLOG_DB", other.url()).output();
         let beside = ran(&beside.unwrap());
-        assert!(beside.stderr.contains("record 7 is in the hands of another pass"), "{beside:?}");
+        assert_contains(&beside.stderr, "record 7 is in the hands of another pass");
         pausing.let_go();
         let ran = machines.finished(pass);
         let is_pooled = ran.stderr.contains("is a pooler");
@@ -428,9 +427,9 @@ fn a_pooler_for_sessions_is_a_server_and_one_for_statements_is_refused() {
         let url = pool.database(&machines.database).url();
         let args = format!("process --ndays 1 -vv -- {}", machines.handler());
         let mut command = machines.machines[0].command(&args);
-        let ran = ran(&command.env("BACKLOG_DB", url).output().unwrap());
+        let ran = command.env("BACKLOG_DB", url).ran();
         if mode == "session" {
-            assert!(!ran.stderr.contains("is a pooler"), "{ran:?}");
+            assert_lacks(&ran.stderr, "is a pooler");
             assert_eq!((ran.exit, machines.repeats()), (Some(0), 0), "{ran:?}");
         } else {
             ran.fails(1, &["postgres://", "not allowed in statement pooling mode"]);
@@ -446,9 +445,8 @@ fn what_a_pooler_refuses_for_good_is_told_from_what_passes() {
     let Some(pool) = pgbouncer_with(&cluster, &["query_wait_timeout=1"]) else { return };
     let url = pool.database(&machines.database).url();
     let handler = machines.handler();
-    let run = |url: &str, args: &str| {
-        ran(&machines.machines[0].command(args).env("BACKLOG_DB", url).output().unwrap())
-    };
+    let run =
+        |url: &str, args: &str| machines.machines[0].command(args).env("BACKLOG_DB", url).ran();
     let pass = format!("process --ndays 1 -- {handler}");
     for args in ["list", &pass] {
         let refused = run(&format!("{url}&options=-c%20search_path%3Dpublic"), args);
@@ -530,7 +528,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
         }
         machines.finished(pass).success();
         assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
-        let seen = fs::read_to_string(env.path("seen")).unwrap();
+        let seen = env.read("seen");
         assert_eq!(seen.lines().count(), 3, "moved: {is_moved}: {seen}");
         set_read_only(&machines.database, false);
     }
@@ -571,7 +569,7 @@ fn outcomes_outlive_a_failover_to_a_standby() {
         standby.promote();
         machines.finished(pass).success();
         assert_eq!(other.query(pending), "0");
-        let seen = fs::read_to_string(env.path("seen")).unwrap();
+        let seen = env.read("seen");
         assert_eq!(seen.lines().count(), 3, "{parameter}: {seen}");
     }
 }
@@ -654,7 +652,7 @@ fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
         let usual = env.run(args);
         for (cuts, messages) in (1..).enumerate() {
             let (url, _) = cut_once(cluster, &machines.database, messages);
-            let cut = ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
+            let cut = env.command(args).env("BACKLOG_DB", &url).ran();
             if cut.exit == usual.exit {
                 assert!(cuts > 2, "{args:?}: {cuts} cuts, {cut:?}");
                 break;
@@ -679,7 +677,7 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         let handler = machines.handler();
         let args = format!("process --ndays 1 -- {handler}");
         let mut command = machines.machines[0].command(&args);
-        let refused = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
+        let refused = command.env("BACKLOG_DB", database.url()).ran();
         refused.fails(
             1,
             &[
@@ -715,9 +713,9 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
         let handler = machines.handler();
         let args = format!("process --ndays 1 -- {handler}");
         let mut command = machines.machines[0].command(&args);
-        let ended = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
+        let ended = command.env("BACKLOG_DB", database.url()).ran();
         assert_eq!(ended.exit, Some(75), "{ended:?}");
-        assert!(!ended.stderr.contains("got an advisory lock"), "{ended:?}");
+        assert_lacks(&ended.stderr, "got an advisory lock");
         machines.restore_lock_function(function);
         machines.machines[0].run(&args).silent();
         assert_eq!(machines.handled(), 3);
@@ -800,7 +798,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     let renew = || {
         database.sql("TRUNCATE backlog; INSERT INTO backlog (date_inserted) VALUES (now())");
     };
-    let run = |home, args: &str| ran(&stranger(&env, home, args).output().unwrap());
+    let run = |home, args: &str| stranger(&env, home, args).ran();
     let statuses = || database.query("SELECT string_agg(status, ',') FROM backlog");
     let pass = "process --ndays 9 -- true";
     let lost = "; without one the history of passes, the causes of failures, the cursors of capped passes \
@@ -823,10 +821,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
         assert_eq!(has_none, home.is_none(), "{status}");
         let checked = run(home, "check --ndays 9 -- /bin/true").stdout;
         let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            checked.contains(&format!("warning claims no state directory: {why}")),
-            "{checked}"
-        );
+        assert_contains(&checked, &format!("warning claims no state directory: {why}"));
         run(home, "pause").fails(2, &["with --state-dir"]);
     }
     // A directory that is named must be there.
@@ -841,7 +836,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'backlog'";
     assert_eq!(database.query(&format!("{sessions} AND datname = current_database()")), "2");
     let second = run(None, "process -v --ndays 9 -- false").success();
-    assert!(second.stderr.contains("a pass of this line is running"), "{second:?}");
+    assert_contains(&second.stderr, "a pass of this line is running");
     run(None, "process --ndays 8 -- false").success();
     let waiting = "process --wait --ndays 9 -- false";
     let mut third = stranger(&env, None, waiting).stderr(Stdio::null()).spawn().unwrap();
@@ -857,6 +852,6 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     renew();
     let pooled = pool.database(&database);
     let mut command = stranger(&env, None, pass);
-    ran(&command.env("BACKLOG_DB", pooled.url()).output().unwrap()).success();
+    command.env("BACKLOG_DB", pooled.url()).ran().success();
     assert_eq!(statuses(), "SUCCESS");
 }

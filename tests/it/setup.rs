@@ -1,11 +1,11 @@
 //! `init` and `add`.
 
-use crate::testenv::TestEnv;
+use crate::testenv::{SCHEMA, TestEnv, assert_contains};
 
 #[test]
 fn init_creates_exactly_the_table_of_schema_sql() {
     let env = TestEnv::new();
-    let by_hand = TestEnv::with_schema(include_str!("../../schema.sql"));
+    let by_hand = TestEnv::with_schema(SCHEMA);
     let schema = "SELECT type, name, sql FROM sqlite_master ORDER BY name";
     assert_eq!(env.query(schema), by_hand.query(schema));
     assert_eq!(env.query("PRAGMA journal_mode"), "wal");
@@ -87,12 +87,12 @@ fn add_reads_one_document_per_line() {
 #[test]
 fn add_reads_a_file_and_says_which_one_is_wrong() {
     let env = TestEnv::new();
-    std::fs::write(env.path("orders.jsonl"), "{\"order\":1}\n{\"order\":2}\n").unwrap();
+    env.write("orders.jsonl", "{\"order\":1}\n{\"order\":2}\n");
     assert_eq!(env.run("add orders.jsonl").success().stdout, "added 2 records\n");
-    std::fs::write(env.path("17"), "{").unwrap();
+    env.write("17", "{");
     assert_eq!(env.run("add 17").success().stdout, "added 1 record\n");
     assert_eq!(env.query("SELECT PAYLOAD FROM BACKLOG WHERE ID = 3"), "17");
-    std::fs::write(env.path("broken.jsonl"), "{}\n{\n").unwrap();
+    env.write("broken.jsonl", "{}\n{\n");
     let ran = env.run("add broken.jsonl");
     ran.fails(1, &["broken.jsonl: line 2 is not JSON", "; nothing was added\n"]);
     let ran = env.run("add missing.jsonl");
@@ -108,7 +108,7 @@ fn the_database_needs_no_option_where_no_other_word_is_expected() {
     env.run("add --db shop.db 1").success();
     for command in ["status", "list"] {
         let shown = env.run(&format!("{command} shop.db")).success().stdout;
-        assert!(shown.contains("NEW "), "{shown}");
+        assert_contains(&shown, "NEW ");
     }
     assert_eq!(env.run("failures shop.db").success().stdout, "nothing has failed\n");
     let both = env.run("status shop.db --db shop.db");

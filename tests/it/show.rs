@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, sh, skipped};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, sh, skipped};
 
 const SCHEMA: &str =
     "CREATE TABLE backlog (id {uuid} PRIMARY KEY, status text NOT NULL DEFAULT 'NEW',
@@ -101,7 +101,7 @@ fn an_id_may_be_shortened_to_what_only_it_begins_with() {
         }
         env.run("archive 0192f5b1-7c1e-7000").success();
         let explained = env.run("explain 0192f5b1").success().stdout;
-        assert!(explained.contains(": ARCHIVED"), "{explained}");
+        assert_contains(&explained, ": ARCHIVED");
     });
 }
 
@@ -119,8 +119,7 @@ fn a_deleted_record_may_have_succeeded() {
 
 #[test]
 fn an_attempt_that_runs_has_not_failed() {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT);
+    let env = TestEnv::with_record(7, MIDNIGHT);
     let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
     let mut pass =
@@ -133,12 +132,12 @@ fn an_attempt_that_runs_has_not_failed() {
         "  now         2026-11-21T00:00:01Z: its handler is running\n  next ",
         "if this one and all of them fail",
     ] {
-        assert!(explained.contains(line), "{explained}");
+        assert_contains(&explained, line);
     }
     let listed = env.run_at(MIDNIGHT + 1, "show 7").success().stdout;
     assert!(listed.starts_with("record 7: in hand since "), "{listed}");
     env.kill(&mut pass);
     let explained = explain();
     let says = "tried at 2026-11-21T00:00:00Z; the pass ended without an outcome of it";
-    assert!(explained.contains(says), "{explained}");
+    assert_contains(&explained, says);
 }

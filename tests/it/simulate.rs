@@ -1,6 +1,8 @@
 //! simulate: the load of policies, before a crontab is changed.
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, json,
+};
 
 #[test]
 fn each_attempt_is_a_line() {
@@ -70,7 +72,7 @@ fn what_is_archived_is_not_tried_again() {
 /// The picture that a simulation draws; it is well-formed, and no larger than a page can spare.
 fn picture(env: &TestEnv, args: &str) -> String {
     env.run(&format!("simulate --svg load.svg {args}")).success();
-    let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
+    let svg = env.read("load.svg");
     assert!(svg.len() <= 60_000, "{} bytes", svg.len());
     let mut open = Vec::new();
     for tag in svg.split('<').skip(1) {
@@ -112,7 +114,7 @@ fn the_picture_has_a_panel_for_each_policy_and_a_dot_for_each_retry() {
     let svg = picture(&env, args);
     assert!(svg.starts_with("<svg ") && svg.contains(" role=\"img\""), "{svg}");
     let title = "Retries of 100 records in 2h under 2 policies";
-    assert!(svg.contains(&format!("<title id=\"title\">{title}</title>")), "{svg}");
+    assert_contains(&svg, &format!("<title id=\"title\">{title}</title>"));
     let description = between(&svg, "<desc id=\"description\">", "</desc>")[0];
     assert_eq!(description, headlines(&svg).join("; "));
     // The first attempt is none.
@@ -140,7 +142,7 @@ fn a_panel_says_in_words_what_it_shows() {
     let args = "simulate --for 1h --every 1s --policy sidekiq --jsonl";
     let mut at: Vec<i64> = Vec::new();
     for line in env.run(args).success().stdout.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line = json(line);
         at.extend(line["at"].as_i64().filter(|_| line["attempt"] != 1));
     }
     let peak = (0..240).map(|bin| at.iter().filter(|at| **at / 15 == bin).count()).max();
@@ -205,15 +207,14 @@ fn the_colours_are_those_of_the_retries_that_occur() {
     // On white and on black, after the grid and the axis.
     let colours: Vec<_> = css(&three);
     assert_eq!(colours.len(), 2 * (2 + 3), "{colours:?}");
-    assert!(!three.contains("class=\"c3\""), "{three}");
+    assert_lacks(&three, "class=\"c3\"");
     let many = picture(&env, "--policy constant:delay=1m,spread=0 --policy even --for 1h");
     assert_eq!(labels(&many), "1 2 3 4 5 6 8 10 12 15 20 30 50");
     // The first and the last retry have the ends of the scale, however many there are.
     let many = css(&many);
     assert_eq!((&many[2], &many[14]), (&colours[2], &colours[4]));
     // Of records that have failed before, the numbers go on.
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT);
+    let env = TestEnv::with_records(5, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 6, LAST_FAILURE = DATE_INSERTED");
     let now = format!("@{MIDNIGHT}");
     let args = format!("--from-table --policy constant:delay=5m --for 10m --now {now}");
@@ -299,19 +300,18 @@ fn charts_have_one_scale() {
     assert_eq!(heights, [3, 3, 6, 2]);
     for (chart, peak) in charts.iter().zip(["100", "109", "241", "63"]) {
         assert!(chart.lines().nth(1).unwrap().starts_with("    241 |"), "{chart}");
-        assert!(chart.lines().next().unwrap().contains(&format!("peak {peak} in 50s")), "{chart}");
+        assert_contains(&chart.lines().next().unwrap(), &format!("peak {peak} in 50s"));
     }
 }
 
 #[test]
 fn the_load_of_the_real_table_is_foretold() {
-    let env = TestEnv::new();
-    env.insert(200, MIDNIGHT - 3 * DAY);
+    let env = TestEnv::with_records(200, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = CASE ID % 4 WHEN 0 THEN 'SUCCESS' ELSE 'ERROR' END");
     let ran = env.run_at(MIDNIGHT, "simulate --from-table --progressive --for 2days").success();
     // 150 failed records of three days are tried once an hour, 150 in the first tick of all.
     for line in ["2026-11-21      3600", "2026-11-22      3600"] {
-        assert!(ran.stdout.contains(line), "{}", ran.stdout);
+        assert_contains(&ran.stdout, line);
     }
     // Half a day, from within a tick on: 1,800 attempts in 144 ticks, as on whole days.
     let half = "simulate --from-table --progressive --for 12h";
@@ -324,7 +324,7 @@ fn the_load_of_the_real_table_is_foretold() {
     for now in (MIDNIGHT..MIDNIGHT + HOUR).step_by(300) {
         env.run_at(now, "process --progressive --joblog joblog -- false").silent();
     }
-    let tried = std::fs::read_to_string(env.path("joblog")).unwrap().lines().count();
+    let tried = env.read("joblog").lines().count();
     assert_eq!(tried, 150);
     env.run("simulate --from-table --policy even --records 7").fails(2, &["--records"]);
     TestEnv::empty().run("simulate --from-table --policy even").fails(1, &["no database at"]);
@@ -337,12 +337,12 @@ fn a_simulation_needs_a_policy_and_no_database() {
     env.run("simulate --policy odd").fails(2, &["no policy \"odd\""]);
     let simulate = |policy: &str| {
         let mut command = env.command(&format!("simulate --records 1 {policy}"));
-        crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
+        command.env_remove("BACKLOG_DB").ran().success().stdout
     };
     simulate("--policy even");
     // The only queue of backlog.toml is the one that is meant; of several none need be chosen.
     let queues = "[queue.mails]\nprogressive = true\n[queue.orders]\nfibonacci = true\n";
-    std::fs::write(env.path("backlog.toml"), queues).unwrap();
+    env.write("backlog.toml", queues);
     simulate("--policy even");
     std::fs::write(env.path("backlog.toml"), queues.split_once("[queue.orders]").unwrap().0)
         .unwrap();
@@ -368,10 +368,10 @@ fn a_line_that_is_behind_is_foretold_as_it_will_catch_up() {
     for now in (MIDNIGHT..=MIDNIGHT + 4 * HOUR).step_by(300) {
         pass(now, "--joblog joblog");
     }
-    let joblog = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let joblog = env.read("joblog");
     let tried = |lines: &str, instant: &dyn Fn(&serde_json::Value) -> i64| {
         let line = |line: &str| {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let line = json(line);
             (instant(&line), line["id"].as_i64().unwrap())
         };
         let mut tried: Vec<_> = lines.lines().map(line).collect();
@@ -391,8 +391,7 @@ fn a_line_that_is_behind_is_foretold_as_it_will_catch_up() {
 
 #[test]
 fn the_limits_of_the_queue_hold_in_a_simulation_of_its_table() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, LAST_FAILURE = DATE_INSERTED");
     let now = format!("@{MIDNIGHT}");
     let args = format!("simulate --from-table --jsonl --fibonacci --for 1day --now {now}");

@@ -77,7 +77,7 @@ fn run_all(env: &TestEnv) -> Vec<Ran> {
         })
         .collect();
     for file in ["page.html", "metrics.prom"] {
-        let text = std::fs::read_to_string(env.path(file)).unwrap();
+        let text = env.read(file);
         assert!(text.len() < 200_000, "{file} has {} bytes", text.len());
     }
     runs
@@ -107,7 +107,7 @@ fn no_length_of_a_text_makes_a_command_panic() {
             let runs = run_all(env);
             let listed = &runs[4].stdout;
             assert!(listed.contains("ééé..."), "{listed:.500}");
-            let ran = env.run_at(MIDNIGHT, "process --fibonacci -- true");
+            let ran = env.pass("--fibonacci -- true");
             let says =
                 "3 pending records are not tried, because their id is longer than 4096 bytes";
             assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
@@ -143,7 +143,7 @@ fn every_blank_of_unicode_is_escaped_or_a_blank() {
                     assert!(!ran.stdout.contains(c) && !ran.stderr.contains(c), "{c:?}");
                 }
             }
-            env.run_at(MIDNIGHT, "process --fibonacci -- true").success();
+            env.pass("--fibonacci -- true").success();
             assert_eq!(query("SELECT count(*) FROM backlog WHERE status IN ('NEW', 'ERROR')"), "0");
         },
     );
@@ -155,16 +155,15 @@ fn a_long_value_in_one_queue_keeps_no_other_from_its_turn() {
     env.sql(&rows(10, &format!("'{}'", "x".repeat(65_536))));
     env.sql("CREATE TABLE others AS SELECT * FROM backlog WHERE id = '1'");
     let config = "[defaults]\nfibonacci = true\nexec = ['true']\n[queue.a]\ntable = 'backlog'\n[queue.b]\ntable = 'others'";
-    std::fs::write(env.path("backlog.toml"), config).unwrap();
-    env.run_at(MIDNIGHT, "process --all-queues").fails(1, &["longer than 4096 bytes"]);
+    env.write("backlog.toml", config);
+    env.pass("--all-queues").fails(1, &["longer than 4096 bytes"]);
     assert_eq!(env.query("SELECT DISTINCT status FROM others"), "SUCCESS");
 }
 
 #[test]
 fn a_record_with_a_value_that_is_too_large_is_charged_and_fails_by_name() {
     for large in ["payload", "last_error"] {
-        let env = TestEnv::new();
-        env.insert(3, MIDNIGHT - 60);
+        let env = TestEnv::with_records(3, MIDNIGHT - 60);
         // SQLite itself takes a gigabyte.
         env.sql(&format!(
             "UPDATE BACKLOG SET {large} = json_quote(printf('%.*c', 68000000, 'p')) WHERE ID = 2"
@@ -196,7 +195,7 @@ fn an_id_that_is_too_large_costs_no_other_record_its_turn() {
     for command in ["list", "explain 4 --fibonacci", "status"] {
         env.run_at(MIDNIGHT, command).success();
     }
-    let ran = env.run_at(MIDNIGHT, "process --fibonacci -- true");
+    let ran = env.pass("--fibonacci -- true");
     let says = "could not read row 3 of table BACKLOG: string or blob too big";
     assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
     let rows = "SELECT substr(ID, 1, 1), STATUS, FAILURES FROM BACKLOG ORDER BY rowid";

@@ -5,9 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use rusqlite::Connection;
-use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, sh, skipped, wait_until};
+use crate::testenv::{
+    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, assert_lacks, sh, skipped,
+    wait_until,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 
@@ -15,11 +17,6 @@ const STATE: &str = "test.db.backlog/state.db";
 
 fn pass(env: &TestEnv, now: i64, handler: &str) -> Ran {
     env.run_at(now, &format!("process --fibonacci -- {handler}"))
-}
-
-fn json(env: &TestEnv, now: i64) -> Value {
-    let ran = env.run_at(now, "status --json").success();
-    serde_json::from_str::<Value>(&ran.stdout).unwrap()["passes"].clone()
 }
 
 /// The files of the state directory.
@@ -33,8 +30,7 @@ fn names(env: &TestEnv) -> Vec<String> {
 
 #[test]
 fn it_is_one_file_whose_journal_no_kill_leaves_in_the_way() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    let env = TestEnv::with_records(3, MIDNIGHT);
     fs::set_permissions(env.db(), fs::Permissions::from_mode(0o660)).unwrap();
     let killing = env.script("killing", "[ $BACKLOG_ID != 1 ] || kill -9 $PPID");
     let now = format!("@{MIDNIGHT}");
@@ -75,10 +71,10 @@ fn of_many_passes_some_of_which_are_killed_the_counts_are_exact() {
         let ran = env.run(&format!("process --ndays 9 --now {now} -- {handler}"));
         if !is_killed {
             ran.silent();
-            expected = fs::read_to_string(env.path("succeeded")).unwrap().lines().count();
+            expected = env.read("succeeded").lines().count();
         }
     }
-    let found = json(&env, MIDNIGHT);
+    let found = env.passes(MIDNIGHT);
     let succeeded = found["lines"][0]["totals"]["succeeded"].as_u64().unwrap();
     // A pass that is killed has noted its first outcome, or none, and within a second no more.
     let killed = 120 / 20;
@@ -90,8 +86,7 @@ fn of_many_passes_some_of_which_are_killed_the_counts_are_exact() {
 
 #[test]
 fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
-    let env = TestEnv::new();
-    env.insert(40, MIDNIGHT);
+    let env = TestEnv::with_records(40, MIDNIGHT);
     let now = format!("@{MIDNIGHT}");
     let line = |number: usize| {
         let days = number.to_string();
@@ -102,7 +97,7 @@ fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
         assert!(pass.wait().unwrap().success());
     }
     assert_eq!(env.count("SUCCESS"), 40);
-    let lines = json(&env, MIDNIGHT)["lines"].clone();
+    let lines = env.passes(MIDNIGHT)["lines"].clone();
     let lines = lines.as_array().unwrap();
     let total = |name: &str| -> u64 {
         lines.iter().map(|line| line["totals"][name].as_u64().unwrap()).sum()
@@ -113,26 +108,24 @@ fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
 
 #[test]
 fn a_pass_does_not_wait_for_whoever_has_it_locked() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     pass(&env, MIDNIGHT, "false").silent();
     let other = Connection::open(env.path(STATE)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     pass(&env, MIDNIGHT + MINUTE, "true").silent();
     assert_eq!(env.count("SUCCESS"), 2);
     let said = env.run_at(MIDNIGHT + MINUTE, "process -v --fibonacci -- true").success().stderr;
-    assert!(said.contains("state.db: database is locked; this entry is left out"), "{said}");
+    assert_contains(&said, "state.db: database is locked; this entry is left out");
     other.execute_batch("COMMIT").unwrap();
     pass(&env, MIDNIGHT + 2 * MINUTE, "true").silent();
-    let last = json(&env, MIDNIGHT)["lines"][0]["last"].clone();
+    let last = env.passes(MIDNIGHT)["lines"][0]["last"].clone();
     assert_eq!((&last["end"], &last["passes"]), (&"idle".into(), &1.into()));
 }
 
 #[test]
 fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
     for damage in ["no database at all", ""] {
-        let env = TestEnv::new();
-        env.insert(1, MIDNIGHT);
+        let env = TestEnv::with_records(1, MIDNIGHT);
         (0..40).for_each(|tick| drop(pass(&env, MIDNIGHT + tick, "false")));
         if damage.is_empty() {
             // A page in the middle, of the passes.
@@ -140,37 +133,36 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
             let page = env.state("SELECT rootpage FROM sqlite_schema WHERE name = 'passes'");
             let at = (page.parse::<usize>().unwrap() - 1) * 4_096;
             bytes[at..at + 4_096].fill(0xa5);
-            fs::write(env.path(STATE), bytes).unwrap();
+            env.write(STATE, bytes);
         } else {
-            fs::write(env.path(STATE), damage).unwrap();
+            env.write(STATE, damage);
         }
         let status = env.run_at(MIDNIGHT, "status").success().stdout;
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
         let says = "state.db, which is damaged; the next pass replaces it";
-        assert!(status.contains("some passes are not shown: could not "), "{status}");
-        assert!(status.contains(says), "{status}");
+        assert_contains(&status, "some passes are not shown: could not ");
+        assert_contains(&status, says);
         let said = pass(&env, MIDNIGHT + HOUR, "true").success().stderr;
-        assert!(said.contains("state.db was damaged and was renamed to "), "{said}");
+        assert_contains(&said, "state.db was damaged and was renamed to ");
         assert!(said.contains("your table is unchanged") && said.lines().count() == 1, "{said}");
         assert_eq!(env.statuses(), "1|SUCCESS");
         assert!(env.path("test.db.backlog/state.db.damaged").exists());
         pass(&env, MIDNIGHT + HOUR + MINUTE, "true").silent();
-        let found = json(&env, MIDNIGHT + HOUR)["lines"][0]["totals"]["succeeded"].clone();
+        let found = env.passes(MIDNIGHT + HOUR)["lines"][0]["totals"]["succeeded"].clone();
         assert_eq!(found, 1);
     }
 }
 
 #[test]
 fn a_database_of_another_program_is_left_as_it_is() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     // One of another version, and a user's database of that name.
     pass(&env, MIDNIGHT, "false").silent();
     env.state("PRAGMA application_id = 7");
     fs::copy(env.db(), env.path("state.db")).unwrap();
     let why = "it is a database of another program or version: move it away";
     let status = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert!(status.contains(why), "{status}");
+    assert_contains(&status, why);
     for (line, path) in
         [("--fibonacci", STATE), ("--fibonacci --db state.db --state-dir .", "state.db")]
     {
@@ -204,7 +196,7 @@ fn odd_values_and_missing_tables_are_damage_that_the_next_pass_replaces() {
         assert!(said.contains("was damaged and was renamed"), "{damage}: {said}");
         assert_eq!(said.lines().count(), 1, "{damage}: {said}");
         pass(&env, MIDNIGHT + 2 * MINUTE, "true").silent();
-        assert_eq!(json(&env, MIDNIGHT)["lines"][0]["last"]["passes"], 2, "{damage}");
+        assert_eq!(env.passes(MIDNIGHT)["lines"][0]["last"]["passes"], 2, "{damage}");
     }
 }
 
@@ -232,21 +224,19 @@ fn records_are_tried_for_each_slot_once_although_nothing_can_be_noted() {
 
 #[test]
 fn the_end_of_a_pass_waits_for_a_lock_for_a_second() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let state = env.path(STATE).display().to_string();
     // The lock outlives the handler by a little.
     let lock = format!("(echo 'BEGIN EXCLUSIVE;'; sleep 0.3) | sqlite3 {state} >locked 2>&1 &");
     let handler = env.script("handler", &format!("{lock}\nsleep 0.1"));
     pass(&env, MIDNIGHT, &handler).silent();
-    let last = json(&env, MIDNIGHT)["lines"][0]["last"].clone();
+    let last = env.passes(MIDNIGHT)["lines"][0]["last"].clone();
     assert_eq!((&last["end"], &last["counts"]["succeeded"]), (&"complete".into(), &1.into()));
 }
 
 #[test]
 fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT);
+    let env = TestEnv::with_records(2, MIDNIGHT);
     pass(&env, MIDNIGHT, "true").silent();
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let other = Connection::open(env.path(STATE)).unwrap();
@@ -258,17 +248,16 @@ fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
     pausing.wait_for_begin();
     other.execute_batch("COMMIT").unwrap();
     wait_until("it is noted", || env.state("SELECT count(*), max(number) FROM passes") == "2|2");
-    assert_eq!(json(&env, MIDNIGHT)["lines"][0]["running"]["pid"], child.id());
+    assert_eq!(env.passes(MIDNIGHT)["lines"][0]["running"]["pid"], child.id());
     pausing.let_go();
     assert!(child.wait().unwrap().success());
-    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
+    let totals = env.passes(MIDNIGHT)["lines"][0]["totals"].clone();
     assert_eq!(totals["succeeded"], 4);
 }
 
 #[test]
 fn counts_are_written_a_second_after_they_have_changed() {
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT);
+    let env = TestEnv::with_records(5, MIDNIGHT);
     let pausing = env.pausing();
     let script = format!("[ $BACKLOG_ID != 1 ] || {{ {}; }}", pausing.script);
     let now = format!("@{MIDNIGHT}");
@@ -278,7 +267,7 @@ fn counts_are_written_a_second_after_they_have_changed() {
     let written = "SELECT json_extract(counts, '$.succeeded') FROM passes";
     wait_until("all counts are written", || env.state(written) == "4");
     env.kill(&mut child);
-    assert_eq!(json(&env, MIDNIGHT)["lines"][0]["totals"]["succeeded"], 4);
+    assert_eq!(env.passes(MIDNIGHT)["lines"][0]["totals"]["succeeded"], 4);
 }
 
 #[test]
@@ -288,26 +277,24 @@ fn one_that_an_operator_has_changed_to_a_write_ahead_log_goes_back() {
     assert_eq!(env.state("PRAGMA journal_mode = wal"), "wal");
     pass(&env, MIDNIGHT + MINUTE, "true").silent();
     assert!(!names(&env).iter().any(|name| name.ends_with("-wal")), "{:?}", names(&env));
-    assert_eq!(json(&env, MIDNIGHT)["lines"][0]["last"]["passes"], 2);
+    assert_eq!(env.passes(MIDNIGHT)["lines"][0]["last"]["passes"], 2);
 }
 
 #[test]
 fn one_that_is_removed_or_replaced_while_a_pass_runs_is_made_again() {
     for how in ["rm test.db.backlog/state.db*", "mv test.db.backlog/state.db elsewhere"] {
-        let env = TestEnv::new();
-        env.insert(2, MIDNIGHT);
+        let env = TestEnv::with_records(2, MIDNIGHT);
         let handler = env.script("handler", &format!("[ $BACKLOG_ID = 1 ] || {{ {how}; }}"));
         pass(&env, MIDNIGHT, &handler).silent();
         assert_eq!(env.count("SUCCESS"), 2, "{how}");
-        let last = json(&env, MIDNIGHT)["lines"][0]["last"].clone();
+        let last = env.passes(MIDNIGHT)["lines"][0]["last"].clone();
         assert_eq!((&last["end"], &last["counts"]["succeeded"]), (&"complete".into(), &2.into()));
     }
 }
 
 #[test]
 fn a_full_disk_is_said_once_an_hour_and_keeps_no_outcome_out() {
-    let env = TestEnv::new();
-    env.insert(5, MIDNIGHT);
+    let env = TestEnv::with_records(5, MIDNIGHT);
     let pass = "$program process --ndays 9 --state-dir state --db test.db --max-records 1";
     let script = format!(
         "mkdir state; mount -t tmpfs -o size=64k,mode=700 none state || exit 9
@@ -321,7 +308,7 @@ fn a_full_disk_is_said_once_an_hour_and_keeps_no_outcome_out() {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", &script]).env("program", PROGRAM);
     command.env("begin", MIDNIGHT.to_string()).current_dir(env.path(""));
-    let ran = ran(&command.output().unwrap());
+    let ran = command.ran();
     if ran.stderr.contains("unshare") || ran.stderr.contains("mount: ") {
         return skipped(&format!("a full disk: {}", ran.stderr));
     }
@@ -329,12 +316,9 @@ fn a_full_disk_is_said_once_an_hour_and_keeps_no_outcome_out() {
     let passes = ran.stderr.split("at: ").skip(1);
     let said: Vec<_> = passes.map(|part| part.lines().count() - 1).collect();
     assert_eq!(said, [0, 1, 0, 1, 0], "{}", ran.stderr);
-    assert!(
-        ran.stderr.contains("state/state.db: database or disk is full; the pass continues"),
-        "{ran:?}"
-    );
+    assert_contains(&ran.stderr, "state/state.db: database or disk is full; the pass continues");
     assert_eq!(env.count("SUCCESS"), 5);
-    let status: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let status = ran.json();
     assert_eq!(status["passes"]["lines"][0]["totals"]["succeeded"], 2, "{status}");
 }
 
@@ -383,7 +367,7 @@ WRAP(pwrite64, "write", const)
 #[test]
 fn a_disk_that_fails_keeps_no_outcome_out_and_nothing_is_synced() {
     let env = TestEnv::new();
-    fs::write(env.path("failing.c"), FAILING).unwrap();
+    env.write("failing.c", FAILING);
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o", "failing.so", "failing.c", "-ldl"]);
     assert!(compiler.current_dir(env.path("")).status().unwrap().success());
@@ -392,7 +376,7 @@ fn a_disk_that_fails_keeps_no_outcome_out_and_nothing_is_synced() {
         env.insert_one(minute + 1, now);
         let mut command = env.command(&format!("process --fibonacci --now @{now} -- true"));
         command.env("LD_PRELOAD", env.path("failing.so")).env("FAILING", which);
-        let ran = ran(&command.output().unwrap()).success();
+        let ran = command.ran().success();
         assert_eq!(ran.stderr.is_empty(), which.is_empty(), "{which}: {ran:?}");
         assert_eq!(
             ran.stderr.contains("state.db: disk I/O error; the pass continues"),
@@ -419,20 +403,20 @@ fn a_record_whose_handler_runs_for_long_is_named_until_it_ends() {
     let explain = || env.run_at(MIDNIGHT, "explain 1").success().stdout;
     assert!(!explain().contains("in hand"), "not yet");
     wait_until("the record is noted", || env.state("SELECT record FROM running") == "1");
-    let run = json(&env, MIDNIGHT)["lines"][0]["running"]["run"].as_str().unwrap().to_string();
+    let run = env.passes(MIDNIGHT)["lines"][0]["running"]["run"].as_str().unwrap().to_string();
     let pid = running.id();
     let says = format!("in hand since 2026-11-21T00:00:00Z, pid {pid}, pass {run}");
-    assert!(explain().contains(&says), "{}", explain());
+    assert_contains(&explain(), &says);
     let listed = env.run_at(MIDNIGHT, "list --status NEW,ERROR").success().stdout;
-    assert!(listed.contains(&says), "{listed}");
+    assert_contains(&listed, &says);
     let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
-    assert!(status.contains("\"in_hand\":1"), "{status}");
+    assert_contains(&status, "\"in_hand\":1");
     let status = env.run_at(MIDNIGHT, "status --ndays 9").success().stdout;
     for line in ["due now         0 (--ndays 9)", "in hand         1 (of a pass that runs)"] {
-        assert!(status.contains(line), "{status}");
+        assert_contains(&status, line);
     }
     pausing.let_go();
     assert!(running.wait().unwrap().success());
     assert_eq!(env.state("SELECT count(*) FROM running"), "0");
-    assert!(!explain().contains("in hand"));
+    assert_lacks(&explain(), "in hand");
 }

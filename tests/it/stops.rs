@@ -5,7 +5,9 @@ use std::fs;
 use std::process::Child;
 use std::time::Duration;
 
-use crate::testenv::{Args, MIDNIGHT, TestEnv, quoted, ran, sh, signal, wait_until};
+use crate::testenv::{
+    Args, MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, quoted, sh, signal, wait_until,
+};
 use test_support::cluster::{Cluster, cluster};
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
@@ -34,10 +36,9 @@ fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
         ("rm test.db", "test.db was moved or removed while the pass ran"),
         ("cp test.db copy.db && mv copy.db test.db", "test.db was replaced while the pass ran"),
     ] {
-        let env = TestEnv::new();
-        env.insert(4, HOUR_AGO);
+        let env = TestEnv::with_records(4, HOUR_AGO);
         let handler = breaking(&env, 4, how);
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).fails(1, &[says, lost]);
+        env.pass(&format!("--ndays 1 -- {handler}")).fails(1, &[says, lost]);
         assert_eq!(env.handled(), ["4"], "{how}");
     }
 }
@@ -46,11 +47,10 @@ fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
 #[test]
 fn a_state_directory_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
     for how in ["rm -r test.db.backlog", "mv test.db.backlog elsewhere", "rm test.db.backlog/*"] {
-        let env = TestEnv::new();
-        env.insert(4, HOUR_AGO);
+        let env = TestEnv::with_records(4, HOUR_AGO);
         let handler = breaking(&env, 4, how);
         let says = ["was moved, replaced or removed while the pass ran"];
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}")).fails(1, &says);
+        env.pass(&format!("--ndays 1 -- {handler}")).fails(1, &says);
         assert_eq!(env.handled(), ["4"], "{how}");
         assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS");
     }
@@ -58,10 +58,9 @@ fn a_state_directory_that_goes_during_a_pass_ends_it_before_another_handler_runs
 
 #[test]
 fn a_database_with_two_names_is_refused() {
-    let env = TestEnv::new();
-    env.insert(1, HOUR_AGO);
+    let env = TestEnv::with_records(1, HOUR_AGO);
     fs::hard_link(env.db(), env.path("other.db")).unwrap();
-    let ran = env.run_at(MIDNIGHT, "process --ndays 1 -- true");
+    let ran = env.pass("--ndays 1 -- true");
     ran.fails(1, &["the file has 2 names (hard links)", "keep one"]);
     env.run("status").success();
     assert_eq!(env.count("NEW"), 1);
@@ -69,8 +68,7 @@ fn a_database_with_two_names_is_refused() {
 
 #[test]
 fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
-    let env = TestEnv::new();
-    env.insert(1, HOUR_AGO);
+    let env = TestEnv::with_records(1, HOUR_AGO);
     env.sql("CREATE TABLE flag AS SELECT 1");
     let args = format!("process --ndays 1 --max-runtime 1s --where {} -- true", quoted(ENDLESS));
     let says = ["the search for due records did not end within --max-runtime", "interrupted"];
@@ -79,8 +77,7 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
 
 #[test]
 fn a_pass_that_did_nothing_but_wait_for_a_lock_says_so() {
-    let env = TestEnv::new();
-    env.insert(1, HOUR_AGO);
+    let env = TestEnv::with_records(1, HOUR_AGO);
     let args = "process --ndays 1 --max-runtime 1s -- true";
     let other = env.connection();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -95,10 +92,9 @@ fn a_pass_that_did_nothing_but_wait_for_a_lock_says_so() {
 #[test]
 fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {
     for (name, exit) in [("-TERM", 143), ("-INT", 130), ("-HUP", 129)] {
-        let env = TestEnv::new();
-        env.insert(3, HOUR_AGO);
+        let env = TestEnv::with_records(3, HOUR_AGO);
         env.sql("CREATE TABLE flag (x)");
-        let db = env.db().display().to_string();
+        let db = env.path_text("test.db");
         let handler = breaking(&env, 3, &format!("sqlite3 {db} 'INSERT INTO flag VALUES (1)'"));
         let words = format!("process --ndays 1 --where {} -v --now {} --", quoted(ENDLESS), now());
         let mut pass = env.spawn_logging(&format!("{words} {handler}"));
@@ -114,7 +110,7 @@ fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {
 fn a_claim_on_a_server_that_does_not_end_is_ended_as_well() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     database.sql(
         "CREATE TABLE flag (x int);
          INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
@@ -137,7 +133,7 @@ fn a_claim_on_a_server_that_does_not_end_is_ended_as_well() {
 fn a_server_that_hangs_does_not_hold_a_pass_that_is_to_stop() {
     let Some(cluster) = Cluster::private(&[]) else { return };
     let database = cluster.database();
-    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(POSTGRES_SCHEMA);
     database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z')");
     let env = TestEnv::on(&database);
     let staying = env.staying();
@@ -157,8 +153,7 @@ fn a_server_that_hangs_does_not_hold_a_pass_that_is_to_stop() {
 
 #[test]
 fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
-    let env = TestEnv::new();
-    env.insert(1, HOUR_AGO);
+    let env = TestEnv::with_records(1, HOUR_AGO);
     let pausing = env.pausing();
     let program = env!("CARGO_BIN_EXE_backlog");
     let script = format!("kill -HUP $$; {}", pausing.script);
@@ -177,33 +172,31 @@ fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
 
 #[test]
 fn a_pass_whose_parent_ignores_the_ends_of_children_knows_how_its_handlers_ended() {
-    let env = TestEnv::new();
-    env.insert(2, HOUR_AGO);
+    let env = TestEnv::with_records(2, HOUR_AGO);
     let words = format!("process --ndays 1 --now {} -- sh -c", now());
     let like = env.command(&format!("{words} 'exit $(($BACKLOG_ID - 1))'"));
     let mut ignoring = std::process::Command::new("env");
     ignoring.arg("--ignore-signal=CHLD").arg(like.get_program()).args(like.get_args());
     ignoring.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    ran(&ignoring.output().unwrap()).silent();
+    ignoring.ran().silent();
     assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 1));
 }
 
 #[test]
 fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
-    let env = TestEnv::new();
-    env.insert(3, HOUR_AGO);
+    let env = TestEnv::with_records(3, HOUR_AGO);
     let args = "process --ndays 1 --set status.success=done --set status.archived=gone \
                 --set status.new=waiting --set status.error=failed -- true";
     let says = "nothing was due: all 3 rows of table BACKLOG have a status that is mapped to \
                 nothing: 'NEW'; map it as status.new";
     let told = env.run_at(MIDNIGHT, args).success();
-    assert!(told.stderr.contains(says), "{told:?}");
+    assert_contains(&told.stderr, says);
     env.run_at(MIDNIGHT + 300, args).silent();
     let told = env.run_at(MIDNIGHT + 86_400, args).success();
-    assert!(told.stderr.contains(says), "{told:?}");
+    assert_contains(&told.stderr, says);
     // A table that is empty, or worked off, is as it should be.
     let env = TestEnv::new();
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true").silent();
+    env.pass("--ndays 1 -- true").silent();
     env.insert(1, HOUR_AGO);
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
     env.run_at(MIDNIGHT + 86_400, "process --ndays 1 -- true").silent();
@@ -253,9 +246,8 @@ struct Signalled {
 impl Signalled {
     /// The script notes in `pid` what the signal is sent to.
     fn new(script: &str, is_stream: bool) -> Self {
-        let env = TestEnv::new();
-        env.insert(1, HOUR_AGO);
-        let pid = env.path("pid").display().to_string();
+        let env = TestEnv::with_records(1, HOUR_AGO);
+        let pid = env.path_text("pid");
         let handler = env.script("signalled", &script.replace("PID", &pid));
         Self { env, handler, is_stream }
     }
@@ -310,8 +302,7 @@ fn a_handler_that_a_signal_ends_in_a_pass_that_goes_on_has_failed() {
 /// killall5 stops all processes before it signals them, and lets them go on after that.
 #[test]
 fn a_pass_that_was_stopped_when_its_signal_came_charges_nothing() {
-    let env = TestEnv::new();
-    env.insert(4, HOUR_AGO);
+    let env = TestEnv::with_records(4, HOUR_AGO);
     let handler = env.noting("echo $$ >>pids; exec sleep 60");
     let mut pass = env.spawn(&format!("process --fibonacci --jobs 4 --now {} -- {handler}", now()));
     let pids = || fs::read_to_string(env.path("pids")).unwrap_or_default();
@@ -328,8 +319,7 @@ fn a_pass_that_was_stopped_when_its_signal_came_charges_nothing() {
 /// A signal ends a program that has nothing in hand, also if an earlier queue had.
 #[test]
 fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
-    let env = TestEnv::new();
-    env.insert(1, HOUR_AGO);
+    let env = TestEnv::with_records(1, HOUR_AGO);
     let locked = TestEnv::new();
     locked.sql("PRAGMA journal_mode = delete");
     let holder = locked.connection();
@@ -339,7 +329,7 @@ fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
         env.db().display(),
         locked.db().display()
     );
-    fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     let handler = env.noting("exit 0");
     let args = format!("process --all-queues --ndays 9 --now {} -- {handler}", now());
     let mut command = env.command(&args);
@@ -375,7 +365,7 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
         "2: not stopped: passes note a handler after 10 s, and look for requests then; try again\n";
     assert_eq!(ran.stdout, soon);
     let ran = stop("1").fails(1, &[""]);
-    assert!(ran.stdout.contains(" has had it in hand for 10 s\n"), "{ran:?}");
+    assert_contains(&ran.stdout, " has had it in hand for 10 s\n");
     wait_until("the records are noted", || env.state("SELECT count(*) FROM running") == "2");
     let ran = stop("2 3 --set fibonacci=true").success();
     let expected = "2: stopped; the attempt does not count; next attempt in the next pass\n3: stopped; the attempt \
@@ -386,10 +376,10 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
         env.query("SELECT STATUS, FAILURES FROM BACKLOG ORDER BY ID"),
         "SUCCESS|0\nNEW|0\nNEW|0"
     );
-    assert_eq!(fs::read_to_string(env.path("begun")).unwrap().lines().count(), 2);
+    assert_eq!(env.read("begun").lines().count(), 2);
     assert_eq!(env.state("SELECT count(*) FROM stop_requests"), "0");
     let status = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert!(status.contains(": 1 succeeded, 2 interrupted\n"), "{status}");
+    assert_contains(&status, ": 1 succeeded, 2 interrupted\n");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, TestEnv, json};
 use test_support::cluster::{Cluster, Database, cluster};
 
 const MAPPINGS: &str = include_str!("../../docs/job-tables.toml");
@@ -71,7 +71,7 @@ fn schema(queue: &str, engine: &str) -> String {
 
 #[track_caller]
 fn work_off(case: &Case, engine: &str, env: &TestEnv) {
-    fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
+    env.write("backlog.toml", MAPPINGS);
     let handler = env.noting(&format!(
         "for id in '{}'; do [ \"$id\" != \"$BACKLOG_ID\" ] || {{ {}; }}; done",
         case.fails_for.join("' '"),
@@ -397,7 +397,7 @@ fn archive_and_restore(
         let listed =
             env.run_at(MIDNIGHT, &format!("list --queue {queue} --status {status} --json"));
         let id = |row: &str| {
-            let row: serde_json::Value = serde_json::from_str(row).unwrap();
+            let row = json(row);
             let part = |part: &serde_json::Value| {
                 part.as_str().map_or_else(|| part.to_string(), String::from)
             };
@@ -431,12 +431,12 @@ fn each_table_gets_back_what_was_archived_as_it_was() {
     for (queue, mapping) in queues["queue"].as_table().unwrap() {
         let mapping = mapping.as_table().unwrap();
         let env = TestEnv::with_schema(&schema(queue, "sqlite"));
-        fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
+        env.write("backlog.toml", MAPPINGS);
         archive_and_restore(&env, None, queue, mapping);
         let Some(database) = cluster().map(Cluster::database) else { continue };
         database.sql(&schema(queue, "postgres"));
         let env = TestEnv::on(&database);
-        fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
+        env.write("backlog.toml", MAPPINGS);
         archive_and_restore(&env, Some(&database), queue, mapping);
     }
 }

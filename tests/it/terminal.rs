@@ -1,6 +1,6 @@
 //! What a person sees at a terminal: lines that fit, his own time, one line for failures of one kind.
 
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains};
 
 /// Failed records with ids of 36 characters and long errors.
 fn env() -> TestEnv {
@@ -57,13 +57,13 @@ fn a_person_is_told_his_own_time() {
     };
     let listed = in_berlin("list --fibonacci --limit 1");
     // 23:30 of UTC is half past midnight in Berlin, the day that is.
-    assert!(listed.contains("  00:30:00  "), "{listed}");
+    assert_contains(&listed, "  00:30:00  ");
     assert!(listed.contains("  Nov 20 23:00  "), "inserted an hour before that day: {listed}");
     let explained = in_berlin("explain 00000001-0000-4000-8000-000000000000 --fibonacci");
-    assert!(explained.contains("now         01:00:00: due: its wait is over"), "{explained}");
-    assert!(explained.contains("next        01:00:00, now, attempt 3"), "{explained}");
+    assert_contains(&explained, "now         01:00:00: due: its wait is over");
+    assert_contains(&explained, "next        01:00:00, now, attempt 3");
     let piped = env.run_at(MIDNIGHT, "list --fibonacci --limit 1").success().stdout;
-    assert!(piped.contains("2026-11-20T22:00:00Z"), "{piped}");
+    assert_contains(&piped, "2026-11-20T22:00:00Z");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn failures_are_folded_while_a_pass_runs_and_counted_at_its_end() {
         assert_eq!(ran.exit, Some(0), "{ran:?}");
         assert_eq!(ran.stdout.matches("failed, will retry").count(), 1, "{}", ran.stdout);
         let summary = if columns == 80 { "40 attempts in " } else { "10 attempts in " };
-        assert!(ran.stdout.contains(summary), "{}", ran.stdout);
+        assert_contains(&ran.stdout, summary);
         let row = ran.stdout.lines().last().unwrap().trim_end();
         let start = if whole {
             "d7a839de       10  00:00:00  HTTP 503"
@@ -86,7 +86,7 @@ fn failures_are_folded_while_a_pass_runs_and_counted_at_its_end() {
         };
         assert_eq!(row, start);
         let bar = if columns == 80 { "40/40, 10 failed, " } else { "10/10, 10 failed, " };
-        assert!(ran.stdout.contains(bar), "{}", ran.stdout);
+        assert_contains(&ran.stdout, bar);
     }
     // Nobody is told twice: --quiet shows what cron would mail, and -v logs all the same.
     let line = format!("process --quiet --ndays 1 --now @{MIDNIGHT} -- {handler}");
@@ -107,7 +107,7 @@ fn the_bar_counts_what_may_be_tried() {
     env.insert(40, MIDNIGHT);
     let line = format!("process --ndays 1 --max-records 7 --now @{MIDNIGHT} -- true");
     let ran = env.at_terminal(80, &line, "");
-    assert!(ran.stdout.contains("7/7, 0 failed, "), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "7/7, 0 failed, ");
 }
 
 #[test]
@@ -118,17 +118,16 @@ fn a_pass_that_a_person_stops_says_so() {
     let handler = env.script("stopping", "kill -INT $PPID; sleep 0.2");
     let ran = env.at_terminal(80, &format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}"), "");
     assert_eq!(ran.exit, Some(130), "{ran:?}");
-    assert!(ran.stdout.contains("; stopped by Ctrl-C"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "; stopped by Ctrl-C");
     let status = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert!(status.contains("stopped by Ctrl-C"), "{status}");
+    assert_contains(&status, "stopped by Ctrl-C");
 }
 
 #[test]
 fn the_log_at_a_terminal_tells_a_persons_own_time() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     let line = format!("process --fibonacci --now @{MIDNIGHT} -- false");
     let ran = env.at_terminal_in("Europe/Berlin", 120, &line);
     let said = "record 1 failed, will retry at 01:01:00, in 1 m (attempt 1): exit status 1";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert_contains(&ran.stdout, said);
 }

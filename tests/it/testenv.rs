@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use rusqlite::Connection;
+use serde_json::Value;
 use tempfile::TempDir;
 
-use test_support::cluster::Database;
+use test_support::cluster::{Database, cluster};
 
 /// 2026-11-21T00:00:00Z, a Saturday.
 pub const MIDNIGHT: i64 = 1_795_219_200;
@@ -82,6 +83,24 @@ pub fn sh(script: &str) -> String {
     format!("sh -c {}", quoted(script))
 }
 
+pub const SCHEMA: &str = include_str!("../../schema.sql");
+pub const POSTGRES_SCHEMA: &str = include_str!("../../schema.postgres.sql");
+
+/// A database on the server that all tests share.
+pub fn server_with(sql: &str) -> Option<(Database, TestEnv)> {
+    let database = cluster()?.database();
+    database.sql(sql);
+    let env = TestEnv::on(&database);
+    Some((database, env))
+}
+
+/// The same with the table that `init` makes.
+pub fn server_with_table() -> Option<(Database, TestEnv)> {
+    let (database, env) = server_with("")?;
+    env.run("init").success();
+    Some((database, env))
+}
+
 impl TestEnv {
     /// A database with the table of schema.sql.
     pub fn new() -> Self {
@@ -94,6 +113,19 @@ impl TestEnv {
     pub fn minimal() -> Self {
         let env = Self::empty();
         env.run(&["init", "--minimal"]).success();
+        env
+    }
+
+    pub fn with_record(id: i64, at: i64) -> Self {
+        let env = Self::new();
+        env.insert_one(id, at);
+        env
+    }
+
+    /// Records 1 to `count`, inserted at `at`.
+    pub fn with_records(count: i64, at: i64) -> Self {
+        let env = Self::new();
+        env.insert(count, at);
         env
     }
 
@@ -138,6 +170,19 @@ impl TestEnv {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The same as text.
+    pub fn path_text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
     }
 
     pub fn db(&self) -> PathBuf {
@@ -251,6 +296,12 @@ impl TestEnv {
         ran(&self.command(args).output().unwrap())
     }
 
+    /// A pass at midnight.
+    pub fn pass(&self, args: impl Args) -> Ran {
+        let args = [vec!["process".into()], args.words()].concat();
+        self.run_at(MIDNIGHT, &args)
+    }
+
     /// The program at an instant.
     pub fn command_at(&self, now: i64, args: impl Args) -> Command {
         self.command(&at(now, args))
@@ -259,6 +310,11 @@ impl TestEnv {
     /// Runs at an instant.
     pub fn run_at(&self, now: i64, args: impl Args) -> Ran {
         self.run(&at(now, args))
+    }
+
+    /// What `status --json` says of passes.
+    pub fn passes(&self, now: i64) -> Value {
+        self.run_at(now, "status --json").success().json()["passes"].clone()
     }
 
     /// Runs with text on standard input.
@@ -442,6 +498,23 @@ pub fn limited(env: &TestEnv, limit: &str, args: impl Args) -> Ran {
     ran(&command.output().unwrap())
 }
 
+/// A command to run, or a process to wait for.
+pub trait Runs {
+    fn ran(self) -> Ran;
+}
+
+impl Runs for &mut Command {
+    fn ran(self) -> Ran {
+        ran(&self.output().unwrap())
+    }
+}
+
+impl Runs for Child {
+    fn ran(self) -> Ran {
+        ran(&self.wait_with_output().unwrap())
+    }
+}
+
 pub fn ran(output: &Output) -> Ran {
     Ran {
         exit: output.status.code(),
@@ -450,7 +523,31 @@ pub fn ran(output: &Output) -> Ran {
     }
 }
 
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A text in which each line is a value.
+pub fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(json).collect()
+}
+
+#[track_caller]
+pub fn assert_contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in {text}");
+}
+
+#[track_caller]
+pub fn assert_lacks(text: &str, part: &str) {
+    assert!(!text.contains(part), "{part:?} is in {text}");
+}
+
 impl Ran {
+    /// Standard output.
+    pub fn json(&self) -> Value {
+        json(&self.stdout)
+    }
+
     /// Exit 0.
     #[track_caller]
     pub fn success(self) -> Self {
@@ -474,13 +571,11 @@ impl Ran {
         self
     }
 
-    /// This exit code, and a message that says all of this on one line.
+    /// This exit code, and all of this on standard error.
     #[track_caller]
     pub fn fails(self, exit: i32, says: &[&str]) -> Self {
         assert_eq!(self.exit, Some(exit), "{self:?}");
-        for part in says {
-            assert!(self.stderr.contains(part), "{part:?} is not in {}", self.stderr);
-        }
+        says.iter().for_each(|part| assert_contains(&self.stderr, part));
         self
     }
 }

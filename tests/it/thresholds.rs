@@ -1,8 +1,6 @@
 //! `status --warn-if` and `--fail-if`: figures held to limits, as monitoring plugins have it.
 
-use std::fs;
-
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv};
 use test_support::cluster::Cluster;
 
 fn status(env: &TestEnv, now: i64, words: &str) -> Ran {
@@ -16,9 +14,8 @@ fn answers(ran: &Ran, exit: i32, line: &str) {
 }
 
 fn with_a_failure() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    env.run_at(MIDNIGHT, "process --fibonacci -- sh -c '[ $BACKLOG_ID != 3 ]'").silent();
+    let env = TestEnv::with_records(3, MIDNIGHT);
+    env.pass("--fibonacci -- sh -c '[ $BACKLOG_ID != 3 ]'").silent();
     env
 }
 
@@ -142,10 +139,10 @@ fn the_worst_of_all_queues_counts() {
         queue("hooks", "BACKLOG"),
     ];
     let run = |toml: &str, limits: &str| {
-        fs::write(env.path("backlog.toml"), toml).unwrap();
+        env.write("backlog.toml", toml);
         let now = format!("@{}", MIDNIGHT + HOUR);
         let words = format!("status --now {now} {limits}");
-        ran(&env.command(&words).env_remove("BACKLOG_DB").output().unwrap())
+        env.command(&words).env_remove("BACKLOG_DB").ran()
     };
     let (both, one_gone) = (toml.concat(), toml.concat() + &queue("gone", "GONE"));
     answers(&run(&both, "--fail-if due>9"), 0, "OK: queue mails: due 1; queue hooks: due 1");

@@ -1,7 +1,7 @@
 //! What triggers, views and indexes of a SQLite database may use during a pass, which does not
 //! trust its schema.
 
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains};
 
 /// The usual table with what hangs on it: a full-text index, an R-tree, an expression index, a
 /// generated column, a CHECK and a view.
@@ -61,8 +61,7 @@ fn triggers_into_full_text_r_tree_json_and_date_functions_go_on_working() {
 
 #[test]
 fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql(
         "CREATE TABLE log (what);
          CREATE TRIGGER spy AFTER UPDATE OF STATUS ON BACKLOG BEGIN
@@ -71,7 +70,7 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
     let says = "unsafe use of virtual table \"pragma_table_info\" in a trigger or view of the \
                 database, whose SQL is not trusted: write it without that";
     let handler = env.noting("");
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 -- {handler}"))
+    env.pass(&format!("--ndays 1 -- {handler}"))
         .fails(1, &["table BACKLOG refuses STATUS = 'ERROR': ", says, "no handler"]);
     assert_eq!((env.handled().len(), env.count("NEW")), (0, 1));
     let check = env.run("check --ndays 1 -- /bin/true");
@@ -95,20 +94,18 @@ fn check_names_a_trigger_that_is_none() {
     let refused = "the table refuses what a pass writes: no such table: main.nosuch";
     let check = env.run("check --ndays 1 -- /bin/true");
     assert!(check.exit == Some(1) && check.stdout.contains(refused), "{check:?}");
-    std::fs::write(env.path("backlog.toml"), "[defaults]\non_success = \"delete\"\n").unwrap();
+    env.write("backlog.toml", "[defaults]\non_success = \"delete\"\n");
     let check = env.run("check --ndays 1 -- /bin/true");
-    assert!(check.stdout.contains("no such function: nosuch"), "{check:?}");
+    assert_contains(&check.stdout, "no such function: nosuch");
 }
 
 #[test]
 fn no_trigger_writes_to_the_tables_behind_a_virtual_one() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql(
         "CREATE VIRTUAL TABLE words USING fts5(word);
          CREATE TRIGGER spoil AFTER UPDATE ON BACKLOG BEGIN
            UPDATE words_data SET block = x'00'; END",
     );
-    env.run_at(MIDNIGHT, "process --ndays 1 -- true")
-        .fails(1, &["table words_data may not be modified"]);
+    env.pass("--ndays 1 -- true").fails(1, &["table words_data may not be modified"]);
 }

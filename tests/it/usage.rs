@@ -1,17 +1,16 @@
 //! Mistakes of whoever writes a command line or backlog.toml: each is told for what it is, before
 //! anything is done.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, ran};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted};
 
 fn one_record() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT - 60);
+    let env = TestEnv::with_record(7, MIDNIGHT - 60);
     env
 }
 
 /// A pass with a handler, at an instant at which the record is due.
 fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 {options} -- {handler}"))
+    env.pass(&format!("--ndays 1 {options} -- {handler}"))
 }
 
 #[test]
@@ -26,8 +25,8 @@ fn an_empty_command_is_told_before_the_first_record() {
         ran.fails(2, &["--on-archive", "the command is empty"]);
     }
     for config in ["exec = ['']", "exec = ['']\nstream = true", "exec_on_archive = ['', 'x']"] {
-        std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{config}\n")).unwrap();
-        let ran = env.run_at(MIDNIGHT, "process --ndays 1");
+        env.write("backlog.toml", format!("[defaults]\n{config}\n"));
+        let ran = env.pass("--ndays 1");
         ran.fails(2, &["backlog.toml: queue default: exec", "the command is empty"]);
     }
     assert_eq!(env.count("NEW"), 1);
@@ -45,9 +44,9 @@ fn a_command_in_quotes_is_told_for_what_it_is() {
             );
             let handler = quoted(command);
             let ran = pass(&env, options, &handler).fails(exit, &[&says]);
-            assert!(!ran.stderr.contains("could not run"), "{}", ran.stderr);
+            assert_lacks(&ran.stderr, "could not run");
             let found = env.run(&format!("check -- {handler}"));
-            assert!(found.stdout.contains(&says), "{}", found.stdout);
+            assert_contains(&found.stdout, &says);
         }
     }
     // A file may be called like that.
@@ -72,13 +71,13 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
         std::fs::write(&script, text).unwrap();
         let found = env.run(&format!("check -- {script}")).stdout;
         if says.is_empty() {
-            assert!(!found.contains("cannot be run"), "{found}");
+            assert_lacks(&found, "cannot be run");
             pass(&env, "", &script).silent();
             continue;
         }
-        assert!(found.contains(&format!("{script} cannot be run: {says}")), "{found}");
+        assert_contains(&found, &format!("{script} cannot be run: {says}"));
         let ran = pass(&env, "", &script).fails(1, &[exit, says]);
-        assert!(!ran.stderr.contains("in PATH,"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "in PATH,");
         if exit == "could not run" {
             pass(&env, "--stream", &script).fails(1, &[exit, says]);
         }
@@ -104,7 +103,7 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
     }
     let secret = "process --db postgres://u:S3kr1t@h/d ./sync-order";
     let ran = env.run(secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
-    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "S3kr1t");
     let args = ["process", "--frobnicate", "--", "sh", "./sync-order"];
     env.run(&args).fails(2, &["unexpected argument '--frobnicate'"]);
 }
@@ -121,7 +120,7 @@ fn an_option_after_the_two_hyphens_is_told_to_belong_to_the_handler() {
         .fails(2, &["no database: ", &after("db")]);
     // A handler has options of its own.
     let ran = env.run("process -- ./sync --jobs 2 even").fails(2, &["no schedule"]);
-    assert!(!ran.stderr.contains("comes after"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "comes after");
 }
 
 #[test]
@@ -160,7 +159,7 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
     env.run(explain).fails(2, &["invalid value '1'", "write ids before --progressive"]);
     // Not where the command has no such option.
     let ran = env.run("status --workers 4").fails(2, &["unexpected argument '--workers'"]);
-    assert!(!ran.stderr.contains("--jobs"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "--jobs");
 }
 
 #[test]
@@ -174,7 +173,7 @@ fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     pass(&env, "--on-archive './tell {Statsu}'", "true")
         .fails(2, &["--on-archive: {Statsu} is not a column; use one of ID, "]);
     let found = env.run(&format!("check -- {handler}")).stdout;
-    assert!(found.contains(says), "{found}");
+    assert_contains(&found, says);
     env.run(&format!("crontab -- {handler}")).fails(2, &[says]);
     // What resembles nothing is awk's or jq's, and what is behind a dollar sign the shell's.
     let script = env.script("as-it-is", "[ \"$*\" = '{ids} { print $1 } ${PAYLOD} {} {x}' ]");
@@ -197,7 +196,7 @@ fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
         ("ID >> > 7", "is not a condition in SQL: near \">\""),
     ] {
         let ran = env.run(&format!("list --where {}", quoted(condition))).fails(1, &[says]);
-        assert!(!ran.stderr.contains("THEN"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "THEN");
         env.run(&format!("process --ndays 1 --where {} -- true", quoted(condition)))
             .fails(1, &[says]);
     }
@@ -225,7 +224,7 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     let env = one_record();
     let says = |options: &str, variables: &[(&str, &str)]| {
         let mut command = env.command(&format!("list -v {options}"));
-        ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stderr
+        command.envs(variables.iter().copied()).ran().success().stderr
     };
     let warning = "backlog: warning: no backlog.toml, \"mails\" is only a name\n";
     assert_eq!(says("--queue mails", &[]), warning);
@@ -235,15 +234,15 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     env.run("init --queue mails --db other.db").success();
     assert_eq!(env.run("list --queue mails").success().stderr, "", "cron is not told");
     let process = "process --fibonacci --queue mails -v --dry-run -- true";
-    let ran = ran(&env.command(process).envs(limit).output().unwrap());
+    let ran = env.command(process).envs(limit).ran();
     assert_eq!(ran.success().stderr, "");
-    std::fs::write(env.path("backlog.toml"), "[queue.mails]\n").unwrap();
+    env.write("backlog.toml", "[queue.mails]\n");
     assert!(!says("--queue mails", &[]).contains("is only a name"));
 }
 
 /// The program in an environment without BACKLOG_DB.
 fn without_database(env: &TestEnv, args: &str) -> Ran {
-    ran(&env.command(args).env_remove("BACKLOG_DB").output().unwrap())
+    env.command(args).env_remove("BACKLOG_DB").ran()
 }
 
 #[test]
@@ -267,7 +266,7 @@ fn all_that_is_missing_is_told_at_once() {
     says(without_database(&env, "status"), &[database]);
     // What is said wrong goes first.
     let wrong = [("BACKLOG_JOBS", "four")];
-    let ran = ran(&env.command("process --ndays 1").envs(wrong).output().unwrap());
+    let ran = env.command("process --ndays 1").envs(wrong).ran();
     ran.fails(2, &["BACKLOG_JOBS=four: write a whole number from 1 to 1,024\n"]);
 }
 
@@ -287,10 +286,10 @@ fn a_database_that_is_not_there_is_told_with_the_command_that_creates_one() {
 fn what_is_chosen_twice_in_one_place_is_told() {
     let env = one_record();
     let variables = [("BACKLOG_NDAYS", "1"), ("BACKLOG_POLICY", "even")];
-    let twice = ran(&env.command("status").envs(variables).output().unwrap());
+    let twice = env.command("status").envs(variables).ran();
     twice.fails(2, &["--ndays and --policy are two schedules: choose one\n"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\npost = 'http://localhost/'\n";
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     env.run("process").fails(2, &["exec and post are two handlers: choose one\n"]);
 }
 
@@ -309,7 +308,7 @@ fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
         "pg:u:S3kr1t@h",
     ] {
         let ran = env.run(&format!("status --db {}", quoted(url))).fails(2, &[says]);
-        assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "S3kr1t");
     }
     let says = "--db names a server, not a file: write it as postgres://";
     env.run("init 127.0.0.1:5432/app").fails(2, &[&format!("{says}127.0.0.1:5432/app\n")]);

@@ -3,7 +3,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, quoted, skipped};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, quoted, skipped};
 
 const TABLE: &str = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, tries INTEGER NOT NULL DEFAULT 0, run_at TEXT, created TEXT,
     done TEXT, gone INTEGER NOT NULL DEFAULT 0);
@@ -14,7 +14,7 @@ const USUAL: &str = "[defaults]\ntable = 'jobs'\ndate_inserted = 'created'\nfail
 
 fn on_both(config: &str, check: impl Fn(&TestEnv, &dyn Fn(&str) -> String)) {
     let write = |env: &TestEnv| {
-        std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+        env.write("backlog.toml", format!("{USUAL}{config}"));
     };
     let env = TestEnv::with_schema(TABLE);
     write(&env);
@@ -86,8 +86,8 @@ fn a_mapping_with_a_way_back_is_rehearsed_and_works() {
     on_both(config, |env, query| {
         let before = query(ROWS);
         let checked = env.run_at(MIDNIGHT, "check --rehearse").stdout;
-        assert!(!checked.contains("error    rehearsal"), "{checked}");
-        assert!(checked.contains("ok       rehearsal"), "{checked}");
+        assert_lacks(&checked, "error    rehearsal");
+        assert_contains(&checked, "ok       rehearsal");
         assert_eq!(query(ROWS), before);
         // The application has put one off, and another one has used up its attempts.
         query("UPDATE jobs SET run_at = '2026-12-24T00:00:00Z' WHERE id = 2 RETURNING id");
@@ -119,9 +119,8 @@ fn one_value_does_not_mean_that_a_record_has_succeeded_and_that_it_is_given_up()
 
 #[test]
 fn a_restored_record_that_no_schedule_takes_is_named() {
-    let env = TestEnv::new();
-    env.insert_one(1, MIDNIGHT - 9 * 86_400);
-    std::fs::write(env.path("backlog.toml"), "[defaults]\nndays = 7\n").unwrap();
+    let env = TestEnv::with_record(1, MIDNIGHT - 9 * 86_400);
+    env.write("backlog.toml", "[defaults]\nndays = 7\n");
     env.run_at(MIDNIGHT, "archive 1").success();
     let restored = env.run_at(MIDNIGHT, "restore 1").success().stdout;
     assert_eq!(restored, "restored 1 record\n1: next attempt none: older than --ndays\n");
@@ -131,7 +130,7 @@ fn a_restored_record_that_no_schedule_takes_is_named() {
 fn a_schedule_that_does_not_fit_keeps_no_record_from_being_restored() {
     let env = TestEnv::minimal();
     env.insert_one(1, MIDNIGHT);
-    std::fs::write(env.path("backlog.toml"), "[defaults]\nfibonacci = true\n").unwrap();
+    env.write("backlog.toml", "[defaults]\nfibonacci = true\n");
     env.run_at(MIDNIGHT, "archive 1").success();
     let restored = env.run_at(MIDNIGHT, "restore 1").success().stdout;
     assert_eq!(restored, "restored 1 record\n");
@@ -145,11 +144,11 @@ fn a_restore_that_the_table_refuses_is_found_by_a_rehearsal() {
     let config = "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1, was_gone = 1 }\n\
                   where_archived = 'gone = 1'\non_restore = { gone = 0 }";
     let env = TestEnv::with_schema(schema);
-    std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+    env.write("backlog.toml", format!("{USUAL}{config}"));
     let checked = env.run_at(MIDNIGHT, "check --rehearse").stdout;
     let says =
         "error    rehearsal   an archived record cannot be restored: CHECK constraint failed";
-    assert!(checked.contains(says), "{checked}");
+    assert_contains(&checked, says);
 }
 
 #[test]
@@ -159,8 +158,8 @@ fn an_end_that_the_table_refuses_only_after_the_last_attempt_is_found_by_a_rehea
     let env = TestEnv::with_schema(&schema);
     let config = "max_attempts = 3\nwhere = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }\n\
                   where_archived = 'gone = 1'\non_restore = { gone = 0 }";
-    std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+    env.write("backlog.toml", format!("{USUAL}{config}"));
     let checked = env.run_at(MIDNIGHT, "check --rehearse").stdout;
     let says = "error    rehearsal   a record cannot be archived after 3 attempts: CHECK constraint failed";
-    assert!(checked.contains(says), "{checked}");
+    assert_contains(&checked, says);
 }

@@ -1,14 +1,14 @@
 //! Where a webhook is said, and what is found of it before a pass.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, quoted, ran};
+use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, quoted};
 use std::process::Command;
 use test_support::server::{Answer, Server};
 
 /// A file that describes the default queue.
 fn describe(env: &TestEnv, lines: &str) {
     let text = format!("[defaults]\nndays = 1\n{lines}\n");
-    std::fs::write(env.path("backlog.toml"), text).unwrap();
+    env.write("backlog.toml", text);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_webhook_may_stand_in_the_environment() {
     let mut command = env.command(&format!("process --ndays 1 --now {now}"));
     command.env("BACKLOG_POST", server.url("/")).env("BACKLOG_HEADER", "X-A: 1, 2\nX-B: 3");
     command.env("BACKLOG_GIVE_UP_ON", "4xx");
-    ran(&command.output().unwrap()).fails(1, &["given up"]);
+    command.ran().fails(1, &["given up"]);
     let request = the_only(&server);
     assert_eq!(request.header("x-a"), Some("1, 2"));
     assert_eq!(request.header("x-b"), Some("3"));
@@ -50,7 +50,7 @@ fn a_webhook_that_is_typed_is_sent_the_headers_that_stand_elsewhere() {
     let server = serving(fine());
     let env = one_record();
     describe(&env, "exec = ['false']\nheader = 'X-Token: of the file'");
-    env.run_at(MIDNIGHT, &format!("process --post {}", server.url("/"))).silent();
+    env.pass(&format!("--post {}", server.url("/"))).silent();
     assert_eq!(the_only(&server).header("x-token"), Some("of the file"));
     let server = serving(fine());
     let env = one_record();
@@ -77,7 +77,7 @@ fn command_over_webhook(more: &str) {
     let env = one_record();
     describe(&env, &format!("post = '{}'\n{more}", server.url("/")));
     let handler = env.noting("exit 0");
-    env.run_at(MIDNIGHT, &format!("process -- {handler}")).silent();
+    env.pass(&format!("-- {handler}")).silent();
     assert_eq!(env.handled(), ["7"], "{more}");
     assert!(server.received().is_empty());
 }
@@ -106,7 +106,7 @@ fn webhook_over_file(lines: &str) {
     let server = serving(fine());
     let env = one_record();
     describe(&env, lines);
-    env.run_at(MIDNIGHT, &format!("process --post {}", server.url("/"))).silent();
+    env.pass(&format!("--post {}", server.url("/"))).silent();
     assert_eq!(env.query(ROW), DONE, "{lines}");
     assert_eq!(keys(&server), [key(7)], "{lines}");
 }
@@ -130,7 +130,7 @@ fn own_command(more: &str) {
         &env,
         &format!("post = '{}'\n{more}\n[queue.own]\nexec = ['{handler}']", server.url("/")),
     );
-    env.run_at(MIDNIGHT, "process --queue own").silent();
+    env.pass("--queue own").silent();
     assert_eq!(env.handled(), ["7"], "{more}");
     assert!(server.received().is_empty());
 }
@@ -150,7 +150,7 @@ fn what_does_not_go_with_a_webhook_is_said() {
         ("--ca-file x -- true", "--ca-file requires --post"),
         ("--give-up-on 4xx -- true", "--give-up-on: a command has exit codes from 1 to 255"),
     ] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 {args}")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 {args}")).fails(2, &[says]);
     }
     assert_eq!(env.query(ROW), UNTOUCHED);
 }
@@ -171,18 +171,18 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let url = server.url("/{ID}").replace("//", "//us:S3kr@");
     let ran = env.run_at(MIDNIGHT, &format!("check --fibonacci --post {url}")).success();
     let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
-    assert!(ran.stdout.contains(&line), "{}", ran.stdout);
+    assert_contains(&ran.stdout, &line);
     assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
-    assert!(ran.stdout.contains("ok       handler     it can be connected to\n"), "{}", ran.stdout);
+    assert_contains(&ran.stdout, "ok       handler     it can be connected to\n");
     assert_eq!((server.received().len(), env.query(ROW).as_str()), (0, UNTOUCHED));
     // A receiver that is down is not a mistake of the operator.
     drop(server);
     let ran = env.run_at(MIDNIGHT, "check --fibonacci --post http://127.0.0.1:1/").success();
     let line = "warning  handler     could not connect to 127.0.0.1:1: connection refused\n";
-    assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    assert_contains(&ran.stdout, line);
     // Records name the host, so there is none to connect to.
     let ran = env.run_at(MIDNIGHT, "check --fibonacci --post http://{ID}/").success();
-    assert!(!ran.stdout.contains("connect"), "{}", ran.stdout);
+    assert_lacks(&ran.stdout, "connect");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn check_finds_what_a_pass_would_refuse() {
         let ran = env.run_at(MIDNIGHT, &format!("check --fibonacci {args}"));
         assert_ne!(ran.exit, Some(0), "{ran:?}");
         let said = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(said.contains(says), "{said}");
+        assert_contains(&said, says);
     }
 }
 
@@ -204,7 +204,8 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
     let server = Server::new(&[("/it's/7?a%20b=%7", fine()), ("/it's/7?a%20b=%25", fine())]);
     let env = one_record();
     let url = server.url("/it's/{ID}?a%20b=%25");
-    let (url, header) = (quoted(&url), quoted("X-Mine: 50% \"off\" $HOME"));
+    let value = "50% \"off\" $HOME";
+    let (url, header) = (quoted(&url), quoted(&format!("X-Mine: {value}")));
     let args = format!("crontab --progressive --post {url} --header {header} --give-up-on 4xx");
     let lines = env.run(&args).success().stdout;
     let line = lines.lines().find(|line| line.contains(" process ")).unwrap();
@@ -213,11 +214,11 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
     let command = line.splitn(6, ' ').last().unwrap().replace("\\%", "%");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &command]).env_clear().env("HOME", "/").current_dir("/");
-    ran(&shell.env("PATH", "/usr/bin:/bin").output().unwrap()).silent();
+    shell.env("PATH", "/usr/bin:/bin").ran().silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
     let request = the_only(&server);
     assert_eq!(request.path, "/it's/7?a%20b=%25");
-    assert_eq!(request.header("x-mine"), Some(header.split_once(": ").unwrap().1));
+    assert_eq!(request.header("x-mine"), Some(value));
 }
 
 #[test]
@@ -225,12 +226,9 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
     let env = one_record();
     let args = format!("crontab --progressive --post {NOBODY}");
     let mut command = env.command(&args);
-    let ran = ran(&command
-        .env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty")
-        .output()
-        .unwrap());
+    let ran = command.env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty").ran();
     let lines = ran.success().stdout;
-    assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
+    assert_contains(&lines, "\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n");
     // Pasted as it is, it lets nothing go out unsigned.
     let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
     pass_in(&env, &variables, NOBODY, "").fails(2, &["is not base64"]);
@@ -243,9 +241,8 @@ fn crontab_prints_no_login_and_no_header_of_the_environment() {
     let url = "http://me:S3kr@127.0.0.1:1/x";
     let printed = |options: &str, variables: &[(&str, &str)]| {
         let mut command = env.command(&format!("crontab --progressive {options}"));
-        let lines =
-            ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stdout;
-        assert!(!lines.contains("S3kr"), "{lines}");
+        let lines = command.envs(variables.iter().copied()).ran().success().stdout;
+        assert_lacks(&lines, "S3kr");
         lines
     };
     for (options, variables) in [
@@ -254,13 +251,13 @@ fn crontab_prints_no_login_and_no_header_of_the_environment() {
         (&format!("--post {NOBODY}"), &[("BACKLOG_HEADER", "X-Token: S3kr\nX-B: S3kr")]),
     ] {
         let lines = printed(options, variables);
-        assert!(lines.contains("\nBACKLOG_HEADER=\"...\"\n"), "{lines}");
+        assert_contains(&lines, "\nBACKLOG_HEADER=\"...\"\n");
         assert_eq!(
             lines.contains("# the URL's login is left out"),
             variables.len() != 1 || options.is_empty()
         );
         let units = printed(&format!("{options} --systemd"), variables);
-        assert!(units.contains("Environment=BACKLOG_HEADER=...\n"), "{units}");
+        assert_contains(&units, "Environment=BACKLOG_HEADER=...\n");
     }
     assert!(!printed(&format!("--post {NOBODY}"), &[]).contains("HEADER"));
     // Pasted as it is, it lets nothing go out without.
@@ -272,14 +269,14 @@ fn a_variable_never_makes_a_line_of_a_crontab() {
     let env = one_record();
     let crontab = |value: &str| {
         let args = format!("crontab --progressive --db postgres://127.0.0.1:1/none -- true");
-        ran(&env.command(&args).env("PGAPPNAME", value).output().unwrap())
+        env.command(&args).env("PGAPPNAME", value).ran()
     };
     for value in ["x\n* * * * * touch ran", "x\r", "\"'"] {
         crontab(value)
             .fails(2, &["a crontab cannot set the variable PGAPPNAME: it holds a control"]);
     }
     let lines = crontab("it's \\ fine").success().stdout;
-    assert!(lines.contains("\nPGAPPNAME=\"it's \\ fine\"\n"), "{lines}");
+    assert_contains(&lines, "\nPGAPPNAME=\"it's \\ fine\"\n");
     let lines = crontab("\"quoted\"").success().stdout;
-    assert!(lines.contains("\nPGAPPNAME='\"quoted\"'\n"), "{lines}");
+    assert_contains(&lines, "\nPGAPPNAME='\"quoted\"'\n");
 }

@@ -1,7 +1,7 @@
 //! How servers are reached, and what becomes of records where they are not.
 
 use super::*;
-use crate::testenv::{HOUR, MIDNIGHT};
+use crate::testenv::{HOUR, MIDNIGHT, assert_contains};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,11 +17,11 @@ fn where_nobody_listens_two_records_fail_uncharged_and_the_others_stay_as_they_w
     ] {
         for schedule in ["--ndays 1", "--fibonacci", "--fibonacci --drain"] {
             let env = records(5);
-            let ran = env.run_at(MIDNIGHT, &format!("process --post {url} {schedule}"));
+            let ran = env.pass(&format!("--post {url} {schedule}"));
             assert_eq!(ran.exit, Some(1));
             let begins = format!("backlog: record 3 stays as it was: {error}");
             assert!(ran.stderr.starts_with(&begins), "{}", ran.stderr);
-            assert!(ran.stderr.contains("backlog: 2 more records: the same"), "{}", ran.stderr);
+            assert_contains(&ran.stderr, "backlog: 2 more records: the same");
             assert_eq!(ran.stderr.lines().count(), 2);
             let rows = env.query(ROWS);
             let rows: Vec<_> = rows.lines().collect();
@@ -50,7 +50,7 @@ fn one_record_that_finds_no_connection_fails_uncharged() {
 fn however_many_are_sent_at_a_time_two_fail_where_nobody_listens() {
     let env = records(20);
     let ran = pass(&env, NOBODY, "--jobs 8").fails(1, &["in a row had no outcome"]);
-    assert!(ran.stderr.contains(REFUSED), "{}", ran.stderr);
+    assert_contains(&ran.stderr, REFUSED);
     assert_eq!((env.count("NEW"), env.count("ERROR")), (18, 2));
     let touched = "SELECT count(*) FROM BACKLOG WHERE STATUS = 'NEW' AND (FAILURES > 0 OR LAST_FAILURE IS NOT NULL OR LAST_ERROR IS NOT NULL)";
     assert_eq!(env.query(touched), "0");
@@ -109,7 +109,7 @@ fn nothing_is_told_to_a_server_that_cannot_prove_who_it_is() {
                 let (file, config) = trusted(&env, host, "one");
                 (file, config)
             }
-            _ => (env.path("other.pem").display().to_string(), config),
+            _ => (env.path_text("other.pem"), config),
         };
         let server = Server::with_tls(&[("/", fine())], config);
         let ran = pass(&env, &server.url("/"), &format!("--ca-file {file}"));

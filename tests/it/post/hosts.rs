@@ -1,7 +1,7 @@
 //! Columns in the URL's host: what records may name, and what goes there.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, quoted, ran};
+use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, quoted};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use test_support::server::Server;
@@ -126,14 +126,14 @@ fn the_list_may_stand_in_the_file_and_in_the_environment() {
     let file = format!(
         "[defaults]\nndays = 1\npost = '{url}'\nallow_hosts = ['example.com', 'localhost']\n"
     );
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     env.run_at(MIDNIGHT, "process").silent();
     assert_eq!(env.statuses(), "1|ERROR\n2|SUCCESS");
     std::fs::remove_file(env.path("backlog.toml")).unwrap();
     let now = format!("@{MIDNIGHT}");
     let mut command = env.command(&format!("process --ndays 1 --now {now}"));
     command.env("BACKLOG_POST", url).env("BACKLOG_ALLOW_HOST", "example.com\n127.0.0.1");
-    ran(&command.output().unwrap()).silent();
+    command.ran().silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS");
 }
 
@@ -187,9 +187,9 @@ fn check_and_crontab_refuse_what_a_pass_would() {
     env.run(&format!("crontab {args}")).fails(2, &[says]);
     let listed = format!("{post} --allow-host *.example.com --allow-host a.org");
     let lines = env.run(&format!("crontab {listed}")).success().stdout;
-    assert!(lines.contains(" --allow-host '*.example.com' --allow-host a.org "), "{lines}");
+    assert_contains(&lines, " --allow-host '*.example.com' --allow-host a.org ");
     let ran = env.run_at(MIDNIGHT, &format!("check {listed}")).success();
-    assert!(ran.stdout.contains("ok       handler     POST http://{HOST}/, not signed"), "{ran:?}");
+    assert_contains(&ran.stdout, "ok       handler     POST http://{HOST}/, not signed");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn each_record_may_be_signed_with_a_secret_of_its_own() {
     assert_eq!(received.len(), 2);
     let ran =
         env.run_at(MIDNIGHT, &format!("check --fibonacci --post {url} --secret-column SECRET"));
-    assert!(ran.stdout.contains("signed with SECRET of each record"), "{ran:?}");
+    assert_contains(&ran.stdout, "signed with SECRET of each record");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_record_without_a_secret_is_never_sent() {
         pass(&env, &server.url("/"), "--secret-column secret").silent();
         let row = env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG");
         assert!(row.starts_with("ERROR|not sent: the column secret of the record: "), "{row}");
-        assert!(!row.contains("S3kr"), "{row}");
+        assert_lacks(&row, "S3kr");
         assert!(server.received().is_empty(), "{secret}");
     }
 }
@@ -323,7 +323,7 @@ fn a_secret_is_sent_nowhere() {
         (NOBODY, "--set payload=Secret", "\"secret\" would be sent in the body"),
     ] {
         let ran = pass(&env, url, &format!("{column} {options}")).fails(2, &[says]);
-        assert!(!ran.stderr.contains("whsec"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "whsec");
     }
     pass(&env, NOBODY, "--secret-column no")
         .fails(2, &["--secret-column: {no} is not a column; use one of ID"]);
@@ -331,7 +331,7 @@ fn a_secret_is_sent_nowhere() {
     env.run_at(MIDNIGHT, args).fails(2, &["--secret-column requires --post"]);
     assert_eq!(env.count("NEW"), 1);
     let file = format!("[defaults]\npost = '{NOBODY}'\nsecret_column = 'Secret'\nndays = 1\n");
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.write("backlog.toml", file);
     env.run_at(MIDNIGHT, "process").silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), format!("not sent: {REFUSED}"));
 }

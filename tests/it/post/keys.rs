@@ -1,8 +1,10 @@
 //! What tells a receiver which record it gets, and whether it has it already.
 
 use super::*;
-use crate::testenv::{HOUR, MIDNIGHT, TestEnv, quoted, signal};
-use test_support::cluster::cluster;
+use crate::testenv::{
+    HOUR, MIDNIGHT, SCHEMA, TestEnv, assert_contains, quoted, server_with, server_with_table,
+    signal,
+};
 use test_support::server::{Received, Server};
 
 const SECRET: (&str, &str) = ("BACKLOG_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
@@ -50,7 +52,7 @@ fn check_says_where_ids_are_given_again() {
         (format!("CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY AUTOINCREMENT, {columns})"), false),
         (format!("CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, {columns}) WITHOUT ROWID"), false),
         (format!("CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, {columns})"), false),
-        (include_str!("../../../schema.sql").into(), false),
+        (SCHEMA.into(), false),
     ] {
         let env = TestEnv::with_schema(&schema);
         let check = |handler: &str| {
@@ -91,8 +93,8 @@ fn the_whole_key_may_be_given_or_left_out() {
         env.sql("UPDATE BACKLOG SET PAYLOAD = '17'");
         let file =
             format!("[defaults]\npost = '{}'\nidempotency_key = '{template}'\n", server.url("/"));
-        std::fs::write(env.path("backlog.toml"), file).unwrap();
-        env.run_at(MIDNIGHT, "process --ndays 1").silent();
+        env.write("backlog.toml", file);
+        env.pass("--ndays 1").silent();
         let request = server.received().pop().unwrap();
         assert_eq!(request.header("idempotency-key"), expected, "{template}");
     }
@@ -126,15 +128,12 @@ fn crontab_says_how_keys_are_made() {
     let env = one_record();
     let args = format!("crontab --fibonacci --post {NOBODY} --idempotency-key ''");
     let lines = env.run(&args).success().stdout;
-    assert!(lines.contains(" --idempotency-key '' "), "{lines}");
+    assert_contains(&lines, " --idempotency-key '' ");
 }
 
 #[test]
 fn the_date_in_a_key_does_not_depend_on_a_session() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     env.run("add 1").success();
     database.sql("UPDATE backlog SET date_inserted = '2026-11-20T23:59:00.25+01'");
     let server = serving(fine());
@@ -229,7 +228,7 @@ fn the_last_error_says_what_the_key_of_the_next_attempt_is() {
         assert_eq!(env.query(LAST_ERROR), says);
     }
     let explained = env.run_at(MIDNIGHT, "explain 7 --ndays 2").success().stdout;
-    assert!(explained.contains(&format!("next key {}", MIDNIGHT + 1)), "{explained}");
+    assert_contains(&explained, &format!("next key {}", MIDNIGHT + 1));
 }
 
 #[test]
@@ -265,7 +264,7 @@ fn webhook_id_is_the_same_for_every_attempt() {
 #[test]
 fn the_key_survives_a_killed_pass() {
     for schema in [
-        include_str!("../../../schema.sql"),
+        SCHEMA,
         // Nothing is charged, so nothing is written before the answer.
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', \
          DATE_INSERTED TEXT, LAST_ERROR TEXT)",
@@ -377,9 +376,7 @@ fn what_the_application_writes_as_an_error_does_no_harm() {
 
 #[test]
 fn a_short_column_keeps_the_mark() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
+    let Some((database, env)) = server_with("") else { return };
     database.sql(
         "CREATE TABLE backlog (id bigint PRIMARY KEY, status text DEFAULT 'NEW', date_inserted \
          timestamptz, failures int DEFAULT 0, last_failure timestamptz, last_error varchar(34)); \
@@ -410,7 +407,7 @@ fn a_command_leaves_no_mark() {
     let env = one_record();
     let handler = env.script("handler", "cat >seen; echo oh >&2; exit 1");
     for _ in 0..2 {
-        env.run_at(MIDNIGHT, &format!("process --ndays 2 -- {handler}")).silent();
+        env.pass(&format!("--ndays 2 -- {handler}")).silent();
         assert_eq!(env.query(LAST_ERROR), "oh");
     }
     // What a webhook makes of that begins with a key that nobody has seen.

@@ -10,7 +10,7 @@ mod requests;
 
 use rustls::ServerConfig;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, quoted};
 use test_support::server::{Answer, Received, Server, Trusted};
 
 const ROW: &str = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG WHERE ID = 7";
@@ -24,25 +24,22 @@ const REFUSED: &str = "could not connect to 127.0.0.1:1: connection refused";
 
 /// One pass over what is a day old at most.
 fn pass(env: &TestEnv, url: &str, options: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --ndays 1 --post {url} {options}"))
+    pass_in(env, &[], url, options)
 }
 
 /// The same with more variables in the environment.
 fn pass_in(env: &TestEnv, variables: &[(&str, &str)], url: &str, options: &str) -> Ran {
-    let now = format!("@{MIDNIGHT}");
-    let mut command = env.command(&format!("process --ndays 1 --now {now} --post {url} {options}"));
-    ran(&command.envs(variables.iter().copied()).output().unwrap())
+    let args = format!("process --ndays 1 --post {} {options}", quoted(url));
+    env.command_at(MIDNIGHT, &args).envs(variables.iter().copied()).ran()
 }
 
 fn one_record() -> TestEnv {
-    let env = TestEnv::new();
-    env.insert_one(7, MIDNIGHT - 60);
+    let env = TestEnv::with_record(7, MIDNIGHT - 60);
     env
 }
 
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(count, MIDNIGHT - 60);
+    let env = TestEnv::with_records(count, MIDNIGHT - 60);
     env
 }
 

@@ -1,7 +1,7 @@
 //! What an answer makes of a record.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, quoted};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, quoted};
 use test_support::server::{Answer, Server};
 
 #[test]
@@ -163,7 +163,7 @@ fn a_server_that_asks_for_time_gets_it() {
                 assert_eq!(env.query(ROW), row, "{after}");
                 let args = format!("explain 7 {schedule}");
                 let explained = env.run_at(MIDNIGHT + 599, &args).success().stdout;
-                assert!(explained.contains("waits until 2026-11-21T00:10:00Z"), "{explained}");
+                assert_contains(&explained, "waits until 2026-11-21T00:10:00Z");
                 pass(MIDNIGHT + 599, &ready);
                 assert_eq!(env.query(ROW), row);
                 assert!(ready.received().is_empty());

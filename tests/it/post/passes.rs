@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::pgmq::queue;
-use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, wait_until};
+use crate::testenv::{
+    HOUR, MIDNIGHT, Runs, TestEnv, assert_contains, json, server_with_table, signal, wait_until,
+};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::process::Child;
-use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
 #[test]
@@ -68,7 +69,7 @@ fn so_many_failures_in_a_row_stop_the_pass() {
     let ran = pass(&env, &server.url("/"), "--max-consecutive-failures 2");
     let says = "2 attempts failed in a row, the last one: HTTP 500 Internal Server Error: down";
     assert_eq!(ran.exit, Some(1));
-    assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    assert_contains(&ran.stderr, says);
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|ERROR\n5|ERROR");
     assert_eq!(server.received().len(), 2);
     // A snooze says as well that the server is not up to it.
@@ -127,9 +128,8 @@ fn who_is_told_of_archived_records_is_told_of_those_a_webhook_refused() {
     let told = env.script("told", "cat >>json; echo \"$BACKLOG_ID $BACKLOG_ATTEMPT\" >>told.log");
     let args = format!("--give-up-on 4xx --on-archive {told}");
     pass(&env, &server.url("/{ID}"), &args).fails(1, &["record 1 was given up"]);
-    assert_eq!(std::fs::read_to_string(env.path("told.log")).unwrap(), "1 1\n");
-    let json = std::fs::read_to_string(env.path("json")).unwrap();
-    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(env.read("told.log"), "1 1\n");
+    let json = json(&env.read("json"));
     assert_eq!(json["ID"], 1);
 }
 
@@ -155,9 +155,9 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
         "backlog: record 4 was given up by its handler (attempt 1); archived: HTTP 404 Not \
          Found\n",
     ] {
-        assert!(ran.stderr.contains(line), "{line:?} is not in {}", ran.stderr);
+        assert_contains(&ran.stderr, line);
     }
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let log = env.read("joblog");
     let shown = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         assert!(line["duration_ms"].is_u64() && line["run"].is_string());
@@ -192,8 +192,8 @@ fn an_attempt_without_an_answer_has_no_http_status() {
     let server = serving(Answer::default().close());
     let env = records(1);
     pass(&env, &server.url("/"), "--joblog joblog").silent();
-    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
-    assert!(log.contains("\"http_status\":null"), "{log}");
+    let log = env.read("joblog");
+    assert_contains(&log, "\"http_status\":null");
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
             env.sql(change);
             let left = env.query("SELECT * FROM BACKLOG");
             server.let_go();
-            let ran = ran(&child.wait_with_output().unwrap()).success();
+            let ran = child.ran().success();
             let warning = format!(
                 "backlog: warning: record 7 was changed or deleted by the application while its \
                  handler ran ({outcome}); the row is left as it is\n"
             );
-            assert!(ran.stderr.contains(&warning), "{}", ran.stderr);
+            assert_contains(&ran.stderr, &warning);
             assert_eq!(env.query("SELECT * FROM BACKLOG"), left);
         }
     }
@@ -256,7 +256,7 @@ fn two_passes_at_once_send_each_record_once() {
         env.spawn(&format!("process --now {now} --ndays {ndays} --jobs 3 --post {url}"))
     });
     for child in children {
-        ran(&child.wait_with_output().unwrap()).silent();
+        child.ran().silent();
     }
     assert_eq!(env.count("SUCCESS"), 200);
     assert_eq!(server.received().len(), 200);
@@ -265,10 +265,7 @@ fn two_passes_at_once_send_each_record_once() {
 
 #[test]
 fn a_table_on_a_server_is_posted_as_well() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     env.run(r#"add '{"order":  1.50}' '{"order":2}' '{"order":3}'"#).success();
     database.sql("UPDATE backlog SET date_inserted = '2026-11-20T23:59:00Z'");
     let server = Server::new(&[

@@ -1,7 +1,7 @@
 //! What is sent.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -280,7 +280,7 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
     ] {
         let ran = pass_in(&env, variables, url, options).fails(exit, &[says, "backlog: "]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-        assert!(!ran.stderr.contains("S3kr"), "{}", ran.stderr);
+        assert_lacks(&ran.stderr, "S3kr");
         assert_eq!(env.query(ROW), UNTOUCHED, "{says}");
     }
     assert_eq!(server.connections(), 0);
@@ -296,7 +296,7 @@ fn a_secret_that_is_no_text_is_not_overlooked() {
     let url = server.url("/");
     let mut command = env.command(&format!("process --ndays 1 --now {now} --post {url}"));
     command.env("BACKLOG_WEBHOOK_SECRET", OsStr::from_bytes(b"whsec_\xff"));
-    ran(&command.output().unwrap()).fails(2, &["BACKLOG_WEBHOOK_SECRET"]);
+    command.ran().fails(2, &["BACKLOG_WEBHOOK_SECRET"]);
     assert_eq!(env.query(ROW), UNTOUCHED);
     assert!(server.received().is_empty());
 }
@@ -322,7 +322,7 @@ fn the_log_and_the_table_show_no_secrets() {
     // It is for the server, not for the proxy.
     assert_eq!(request.header("authorization"), None);
     assert_eq!(request.header("proxy-authorization"), Some("Basic dTpTM2tyMQ=="));
-    let joblog = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let joblog = env.read("joblog");
     let all = format!("{}{}{joblog}", ran.stderr, ran.stdout);
     for secret in ["S3kr", "UzNrcl", "dTpTM2ty"] {
         assert!(!all.contains(secret), "{secret} is in {all}");
@@ -333,7 +333,7 @@ fn the_log_and_the_table_show_no_secrets() {
 fn a_password_that_is_not_encoded_is_not_shown() {
     let env = one_record();
     let ran = pass(&env, "http://u:S3kr/et@h/", "").fails(2, &["--post: "]);
-    assert!(!ran.stderr.contains("S3kr"), "{}", ran.stderr);
+    assert_lacks(&ran.stderr, "S3kr");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn the_log_of_libraries_is_not_shown_whoever_asks_for_it() {
     let variables = [("RUST_LOG", "trace,backlog=trace"), ("BACKLOG_WEBHOOK_SECRET", secret)];
     let header = "--header 'Authorization: Bearer S3kr' --header 'Cookie: S3kr'";
     let ran = pass_in(&env, &variables, &server.url("/"), header).success();
-    assert!(ran.stderr.contains("processing record 7"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "processing record 7");
     let signature = the_only(&server).header("webhook-signature").unwrap().to_string();
     for secret in ["S3kr", "UzNrcl", &signature] {
         assert!(!ran.stderr.contains(secret), "{secret} is in {}", ran.stderr);

@@ -1,7 +1,7 @@
 //! Co-processes that die, say nothing, or write lines that are not replies.
 
 use super::*;
-use crate::testenv::{sh, signal};
+use crate::testenv::{assert_contains, sh, signal};
 use std::fs;
 
 #[test]
@@ -55,7 +55,7 @@ fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
     let ran = pass(&env, "--fibonacci -v", &format!("python3 {handler}")).success();
     assert_eq!(rows(&env), "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|");
     let says = "the handler answered all records, and then ended with exit status 1: out of memory";
-    assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    assert_contains(&ran.stderr, says);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
     let error = "timed out after 100ms: the handler does not read its input";
     let failed = (2..=5).map(|id| format!("\n{id}|ERROR|1|{error}"));
     assert_eq!(rows(&env), format!("1|NEW|0|{}", failed.collect::<String>()));
-    let joblog = fs::read_to_string(env.path("log")).unwrap();
+    let joblog = env.read("log");
     assert_eq!(joblog.matches("\"exit\":124").count(), 4, "{joblog}");
 }
 
@@ -239,7 +239,7 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
     ] {
         let says = format!("backlog: line 2 of the handler's output {says}");
         let env = records(3);
-        fs::write(env.path("line"), line).unwrap();
+        env.write("line", line);
         // What it says behind the wrong line does not count.
         let handler = python(
             &env,
@@ -289,7 +289,7 @@ fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
 #[test]
 fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched() {
     let env = records(3);
-    fs::write(env.path("plain"), "").unwrap();
+    env.write("plain", "");
     for (handler, says) in [
         ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
         ("no-such-handler", "is it in PATH"),
@@ -334,8 +334,8 @@ for it in records():
             pass(&env, &options, &format!("python3 {handler}")).silent();
             let error = "the handler ended with exit status 127: gone";
             assert_eq!(rows(&env), format!("1|SUCCESS|0|\n2|SUCCESS|0|\n3|ERROR|1|{error}"));
-            let log = fs::read_to_string(env.path("log")).unwrap();
-            assert!(log.contains("\"exit\":127"), "{log}");
+            let log = env.read("log");
+            assert_contains(&log, "\"exit\":127");
             assert_eq!(log.matches("\"stderr\":null").count(), 3, "it is no record's: {log}");
         }
     }

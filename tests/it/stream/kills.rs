@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::pgmq::queue_of;
-use crate::testenv::{Ran, TestEnv, ran, wait_until};
+use crate::testenv::{Ran, Runs, TestEnv, wait_until};
 use test_support::cluster::Pgmq;
 
 const RECORDS: usize = 20;
@@ -49,7 +49,7 @@ fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> String, after: impl Fn
     fs::write(&handler, HANDLER).unwrap();
     let handler = handler.display().to_string();
     let command = |number| env.command(&format!("{} -- python3 {handler}", pass(number)));
-    fs::write(env.path("stuck"), "").unwrap();
+    env.write("stuck", "");
     for number in 0..ATTEMPTS {
         wait_until("all records are handed out", || {
             let _ = fs::remove_file(env.path("seen"));
@@ -67,7 +67,7 @@ fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> String, after: impl Fn
     fs::remove_file(env.path("stuck")).unwrap();
     let mut last = None;
     wait_until("the records are tried", || {
-        last = Some(ran(&command(ATTEMPTS).output().unwrap()));
+        last = Some(command(ATTEMPTS).ran());
         !lines(env, "tried").is_empty()
     });
     last.unwrap()
@@ -85,8 +85,7 @@ fn each_was_alone(env: &TestEnv) {
 
 #[test]
 fn records_that_killed_passes_have_charged_get_one_more_attempt_alone() {
-    let env = TestEnv::new();
-    env.insert(RECORDS.try_into().unwrap(), 1_795_000_000);
+    let env = TestEnv::with_records(RECORDS.try_into().unwrap(), 1_795_000_000);
     let pass = |number: usize| {
         let now = format!("@{}", 1_795_000_000 + number * 3_600);
         format!("process --now {now} --fibonacci --max-attempts 3 --stream")

@@ -55,7 +55,7 @@ fn python(env: &TestEnv, text: &str) -> String {
 
 /// One pass with this co-process.
 fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.run_at(MIDNIGHT, &format!("process --stream {options} -- {handler}"))
+    env.pass(&format!("--stream {options} -- {handler}"))
 }
 
 /// The same in the background.
@@ -66,8 +66,7 @@ fn begin(env: &TestEnv, options: &str, handler: &str) -> Child {
 
 /// Records 1 to `count`, of which the last is handed out first.
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::new();
-    env.insert(count, MIDNIGHT);
+    let env = TestEnv::with_records(count, MIDNIGHT);
     env
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::pgmq::queue;
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, quoted, sh, skipped, wait_until};
+use crate::testenv::{
+    DAY, MIDNIGHT, TestEnv, exists, quoted, server_with_table, sh, skipped, wait_until,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
@@ -132,7 +134,7 @@ for it in records(): sys.exit("more than it had in flight")
     pass(&env, "--ndays 2", &sh(&other).to_string()).silent();
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID"), "1\n2");
     assert_eq!(lines(&env, "seen").len(), 3, "the first line and two records");
-    fs::write(env.path("go"), "").unwrap();
+    env.write("go", "");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     assert_eq!(env.count("SUCCESS"), 5);
@@ -140,10 +142,7 @@ for it in records(): sys.exit("more than it had in flight")
 
 #[test]
 fn records_of_a_server_are_handled_alike() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, payload)
          SELECT to_timestamp({MIDNIGHT}), jsonb_build_object('n', n) FROM generate_series(1, 300) n"
@@ -221,7 +220,7 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
         ),
         ("--stream", "no handler: write the command after `--`"),
     ] {
-        env.run_at(MIDNIGHT, &format!("process --ndays 1 {args}")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 {args}")).fails(2, &[says]);
         assert!(!env.path("ran").exists(), "{args:?}");
         assert_eq!(env.statuses(), "1|NEW");
     }

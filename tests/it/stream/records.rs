@@ -1,7 +1,7 @@
 //! What a co-process is handed, and what its replies mean.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, ran, sh};
+use crate::testenv::{MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, sh};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -60,10 +60,10 @@ fn a_pass_in_the_handler_of_another_does_not_hand_on_the_limit_of_that_one() {
     let args = "process --ndays 1 --now @1795219200 --stream";
     let mut command = env.command(&format!("{args} -- {}", sh(&handler)));
     command.env("BACKLOG_PASS", "00").env("BACKLOG_MAX_ATTEMPTS", "9");
-    ran(&command.output().unwrap()).silent();
-    let environment = fs::read_to_string(env.path("env")).unwrap();
-    assert!(environment.contains("BACKLOG_QUEUE=default\n"), "{environment}");
-    assert!(!environment.contains("BACKLOG_MAX_ATTEMPTS="), "{environment}");
+    command.ran().silent();
+    let environment = env.read("env");
+    assert_contains(&environment, "BACKLOG_QUEUE=default\n");
+    assert_lacks(&environment, "BACKLOG_MAX_ATTEMPTS=");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_record_is_snoozed_for_as_long_as_its_handler_asks() {
     };
     let explained = at(9);
     assert_eq!(env.handled(), [""; 0]);
-    assert!(explained.contains("2026-11-21T00:10:00Z"), "{explained}");
-    assert!(explained.contains("snoozed"), "{explained}");
+    assert_contains(&explained, "2026-11-21T00:10:00Z");
+    assert_contains(&explained, "snoozed");
     at(10);
     assert_eq!(env.handled(), ["1"]);
 }
@@ -259,7 +259,7 @@ fn what_a_process_says_on_standard_error_is_the_log() {
     let env = records(1);
     let handler = format!("echo loading the model >&2; {EXEC_SUCCEEDS}");
     let ran = pass(&env, "--ndays 1 -v", &sh(&handler).to_string()).success();
-    assert!(ran.stderr.contains("handler: loading the model\n"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "handler: loading the model\n");
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     pass(&env, "--ndays 1", &sh(&handler).to_string()).silent();
 }

@@ -47,7 +47,7 @@ fn a_stopped_pass_kills_a_stubborn_handler_and_leaves_its_records_untouched() {
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|NEW|0|");
     assert_eq!(env.query("SELECT count(LAST_FAILURE) FROM BACKLOG"), "0");
-    let pid = fs::read_to_string(env.path("pid")).unwrap();
+    let pid = env.read("pid");
     assert!(!env.path(&format!("/proc/{}", pid.trim())).exists(), "the handler is left");
 }
 
@@ -72,7 +72,7 @@ for line in sys.stdin:
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));
     env.logs("stopping on signal");
-    fs::write(env.path("go"), "").unwrap();
+    env.write("go", "");
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert!(!lines(&env, "ends").contains(&"False".into()), "a part of a record was handed out");
     assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|");

@@ -216,7 +216,8 @@ fn text_of_digits_is_refused_until_its_format_is_named() {
     let (_, _, apple, _) = KINDS[2];
     let quoted = |at| format!("'{}'", apple(at));
     let env = jobs("TEXT", quoted);
-    pass(&env, MIDNIGHT, "--fibonacci", "").fails(1, &["set their format in date_inserted, format = "]);
+    pass(&env, MIDNIGHT, "--fibonacci", "")
+        .fails(1, &["set their format in date_inserted, format = "]);
     env.sql(&format!(
         "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = {}",
         quoted(MIDNIGHT)

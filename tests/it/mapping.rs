@@ -179,7 +179,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[defaults]\nndays = 1\ndate_inserted = { zone = 'Mars' }", "\"Mars\" is not a time zone"),
         (
             "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
-            "legal are iso, compact, epoch, ",
+            "use one of iso, compact, epoch, ",
         ),
         ("[queue.a]\nndays = 1\n[queue.b]", "no queue chosen:"),
     ] {

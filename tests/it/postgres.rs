@@ -462,7 +462,10 @@ fn what_cannot_be_used_is_named() {
     for (condition, says) in [
         ("id > ", "`id > ` is not a condition: it ends too early"),
         ("id IN (7", "`id IN (7` is not a condition: it ends too early"),
-        ("payload = 'é", "`payload = 'é` is not a condition: a quote or comment in it is not closed"),
+        (
+            "payload = 'é",
+            "`payload = 'é` is not a condition: a quote or comment in it is not closed",
+        ),
         ("id > 7 /* or", "is not a condition: a quote or comment in it is not closed"),
         ("id", "is not a condition in SQL: it must be type boolean, not type bigint"),
     ] {

@@ -1,4 +1,4 @@
-//! The SQL of every table store. Statuses and instants are literals, because partial indexes serve only those.
+//! SQL of every table store. Statuses and instants are literals, because partial indexes serve only literals.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -12,26 +12,26 @@ use backlog_schedule::{
 use super::mapping::Assigned;
 use super::table::{Column, Effect, Table, distinct, joined, names, quote};
 
-/// What holds for every row. A column may be called `true`, and SQLite would take that.
+/// A condition that is always true. A column of SQLite may have the name `true`.
 pub const EVERY: &str = "1 = 1";
 
 pub const NEVER: &str = "1 = 0";
 
-/// For how many tiers a condition is written: SQLite has a limit of how deep one may be.
-const MOST_TIERS: usize = 100;
+/// Maximum number of tiers in a condition: SQLite limits the depth of expressions.
+const MAX_TIERS: usize = 100;
 
-/// How many characters of an error are read to see whether the record is snoozed.
-const SNOOZED: usize = 64;
+/// Number of characters of an error that can hold the note of a snooze.
+const SNOOZE_NOTE: usize = 64;
 
-/// An instant by which every wait is over.
+/// An instant at which every delay is over.
 const LONG_DUE: Instant = Instant(1_000_000_000);
 
-const SHOWN_ERROR: usize = 4_096;
+const DISPLAYED_ERROR: usize = 4_096;
 
-/// How many characters of a status are read. No value that is mapped is as long.
+/// Maximum length of a status that is read. No mapped value is as long.
 const LONGEST_STATUS: usize = 4_096;
 
-/// The search for all pending records that have an age.
+/// A search for all pending records with an insertion date.
 pub fn recent() -> Query {
     Query {
         window: Window::Inserted { from: Instant(DAY), until: None },
@@ -43,7 +43,7 @@ pub fn recent() -> Query {
     }
 }
 
-/// Whether a number has a phase in a range, as [`phase31`](crate::hash::phase31) has it, by one comparison.
+/// Condition of numbers whose [`phase31`](backlog_schedule::phase31) is in a range, as one comparison.
 pub fn number_has_phase(number: &str, phases: &RangeInclusive<u32>) -> String {
     let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
     format!(
@@ -84,29 +84,30 @@ impl Table {
 
     pub fn duplicate(&self) -> String {
         let (cells, ids, name) = (self.cells(&self.id), self.ids(), &self.sql);
-        let has_ids = self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name)));
+        let has_ids = self.id.iter().map(|column| format!("{} IS NOT NULL", quote(&column.name)));
         let has_ids = joined(has_ids, " AND ");
         format!(
             "SELECT {cells} FROM {name} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1"
         )
     }
 
-    /// Whether a row belongs to the queue, which is never NULL.
+    /// Condition of rows of the queue, which is never NULL.
     fn is_in_queue(&self) -> String {
         let Some(condition) = &self.condition else { return EVERY.into() };
-        // What waits is in the queue, too: the condition holds for it once it is due.
-        let reads = |due: &&Column| self.condition_columns.iter().any(|it| it.name == due.name);
+        // A waiting row is in the queue, too: its condition becomes true once the row is due.
+        let reads =
+            |due: &&Column| self.condition_columns.iter().any(|column| column.name == due.name);
         let Some(due) = self.due_column().filter(reads) else {
             return format!("({condition}) IS TRUE");
         };
         let past = self.dialect.literal(&due.spelling.write(LONG_DUE, &self.dates.zone));
-        format!("(({condition}) IS TRUE OR {})", self.holds_with(condition, &[due], &past))
+        format!("(({condition}) IS TRUE OR {})", self.is_true_with(condition, &[due], &past))
     }
 
-    /// Whether a condition holds for a row with another value in these columns.
-    fn holds_with(&self, condition: &str, changed: &[&Column], value: &str) -> String {
+    /// A condition, evaluated with another value in these columns of the row.
+    fn is_true_with(&self, condition: &str, changed: &[&Column], value: &str) -> String {
         let columns = self.condition_columns.iter().map(|column| {
-            match changed.iter().any(|it| it.name == column.name) {
+            match changed.iter().any(|other| other.name == column.name) {
                 true => format!("{} AS {}", self.dialect.typed(value, column), column.sql()),
                 false => column.sql(),
             }
@@ -115,13 +116,13 @@ impl Table {
         format!("EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition})")
     }
 
-    /// Condition of successful rows, if no status tells them: they hold what a success writes, and with NULL there
-    /// they would be pending. Without `where_archived`, archived rows may hold the same.
+    /// Condition of successful rows, if no status marks them: they have the values that a success writes, and would be
+    /// pending with NULL instead. None without `where_archived`, because archived rows may have the same values.
     fn finished(&self) -> Option<String> {
-        let can_be_told = self.statuses.column.is_none()
+        let is_distinct = self.statuses.column.is_none()
             && !self.on_success.is_empty()
             && (self.on_archive.is_empty() || self.archived.is_some());
-        let condition = self.condition.as_ref().filter(|_| can_be_told)?;
+        let condition = self.condition.as_ref().filter(|_| is_distinct)?;
         let is_written = |Effect { column, to }: &Effect| match to {
             Assigned::Constant(value) => {
                 let value = self.dialect.typed(&self.dialect.literal(value), column);
@@ -132,27 +133,28 @@ impl Table {
         };
         let written: Vec<_> = self.on_success.iter().map(|effect| &effect.column).collect();
         let terms = self.on_success.iter().filter_map(is_written);
-        Some(joined(terms.chain([self.holds_with(condition, &written, "NULL")]), " AND "))
+        Some(joined(terms.chain([self.is_true_with(condition, &written, "NULL")]), " AND "))
     }
 
-    /// The name in SQL without its schema.
+    /// The quoted name without its schema.
     fn sql_name(&self) -> &str {
         let quoted = self.sql.rfind("\".\"").filter(|_| self.sql.starts_with('"'));
         quoted.and_then(|at| self.sql.get(at + 2..)).unwrap_or(&self.sql)
     }
 
-    /// The number of a row's [`Membership`](super::table::Membership), as it is once it is due.
+    /// The number of a row's [`Membership`](super::table::Membership) once the row is due.
     pub fn membership(&self) -> String {
-        let archived = self.archived.as_ref().map(|it| format!(" WHEN ({it}\n) IS TRUE THEN 2"));
-        let finished = self.finished().map(|it| format!(" WHEN {it} THEN 3"));
+        let archived = self.archived.as_ref();
+        let archived = archived.map(|condition| format!(" WHEN ({condition}\n) IS TRUE THEN 2"));
+        let finished = self.finished().map(|condition| format!(" WHEN {condition} THEN 3"));
         let (queue, archived) = (self.is_in_queue(), archived.unwrap_or_default());
         let finished = finished.unwrap_or_default();
         format!("CAST(CASE WHEN {queue} THEN 1{archived}{finished} ELSE 0 END AS bigint)")
     }
 
-    /// What stands before the columns of a row: its membership, and its date if that is no column.
+    /// The cells before the columns of a row: its membership, and its insertion date if that is an expression.
     pub fn head(&self) -> String {
-        let date = self.date_expression().map(|it| format!(", {}", self.dialect.cell(it)));
+        let date = self.date_expression().map(|date| format!(", {}", self.dialect.cell(date)));
         format!("{}{}", self.membership(), date.unwrap_or_default())
     }
 
@@ -160,7 +162,7 @@ impl Table {
         1 + usize::from(self.date_expression().is_some())
     }
 
-    /// All rows of the queue; without a status column also those that are not pending.
+    /// Condition of all rows of the queue. Without a status column it is true for every row of the table.
     pub fn queue_rows(&self) -> String {
         match (&self.statuses.column, &self.archived) {
             (None, _) => EVERY.into(),
@@ -177,7 +179,7 @@ impl Table {
         format!("ORDER BY {}", self.order_terms(order))
     }
 
-    /// The terms of an order, as an index has them too.
+    /// The terms of an order, also for an index.
     pub fn order_terms(&self, order: Order) -> String {
         let (column, of_column, of_ids) = self.sort(order);
         let ids = self.id.iter().map(|column| (column, of_ids));
@@ -185,7 +187,7 @@ impl Table {
         joined(terms.map(|(column, order)| format!("{} {}", column.sql(), direction(order))), ", ")
     }
 
-    /// The column by which rows are ordered, its direction, and the direction of the ids of rows with the same value.
+    /// The column that orders rows, its direction, and the direction of ids among rows with the same value.
     fn sort(&self, order: Order) -> (&Column, Order, Order) {
         match (order, &self.order) {
             (Order::Column, Some((column, direction))) => (column, *direction, Order::Oldest),
@@ -193,12 +195,12 @@ impl Table {
         }
     }
 
-    /// The column that says of records whose wait is over whether they are snoozed for longer.
-    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+    /// The column with the notes of snoozes, which may be longer than the delay of the policy.
+    pub fn snooze_column(&self, window: &Window) -> Option<&Column> {
         self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
     }
 
-    /// All that is read of a record to be shown, but for the last error: no payload.
+    /// The columns of a record for display, without the payload and the last error.
     pub fn known_columns(&self) -> Vec<&Column> {
         let Self { failures, last_failure, due_at, max_attempts, .. } = self;
         let optional = [&self.statuses.column, failures, last_failure, due_at, max_attempts];
@@ -207,7 +209,7 @@ impl Table {
         distinct(self.id.iter().chain(date).chain(order).chain(optional.into_iter().flatten()))
     }
 
-    /// Rows with one of these statuses, of any queue; all rows if there is no status column.
+    /// Condition of rows with one of these statuses in any queue. Without a status column all rows are pending.
     pub fn status_in(&self, statuses: &[Status]) -> String {
         let Some(column) = &self.statuses.column else {
             let any = statuses.iter().any(|status| status.is_pending());
@@ -215,7 +217,8 @@ impl Table {
         };
         let values = self.statuses.all_values(statuses);
         let column = quote(&column.name);
-        let (values, nulls): (Vec<_>, Vec<_>) = values.into_iter().partition(|it| !it.is_null());
+        let (values, nulls): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|value| !value.is_null());
         let list = joined(values.iter().map(|value| self.dialect.literal(value)), ", ");
         match (values.len(), nulls.is_empty()) {
             (0, true) => NEVER.into(),
@@ -228,33 +231,34 @@ impl Table {
     }
 
     pub fn pending(&self) -> String {
-        self.of_statuses(&Status::PENDING)
+        self.rows_with_status(&Status::PENDING)
     }
 
-    /// Whether a row is pending that was changed: what was brought back may wait until it is due.
+    /// Condition of pending rows after a write. A restored row may still wait until it is due.
     pub fn still_pending(&self, is_renewed: bool) -> String {
         if is_renewed { self.pending() } else { self.due_rows(&Status::PENDING) }
     }
 
-    /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.
-    pub fn of_statuses(&self, statuses: &[Status]) -> String {
+    /// Condition of rows of the queue with one of these statuses, and maybe of others. It includes rows that wait until
+    /// they are due.
+    pub fn rows_with_status(&self, statuses: &[Status]) -> String {
         let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));
         let archived = self.archived.clone().filter(|_| statuses.contains(&Status::Archived));
         let finished = self.finished().filter(|_| statuses.contains(&Status::Success));
         let others: String =
-            archived.into_iter().chain(finished).map(|it| format!(" OR ({it}\n)")).collect();
+            archived.into_iter().chain(finished).map(|other| format!(" OR ({other}\n)")).collect();
         if others.is_empty() { in_queue } else { format!("({in_queue}{others})") }
     }
 
-    /// Pending rows of the queue that can be due, in words that an index knows.
+    /// Condition of rows of the queue that can be due, in a form that an index serves.
     pub fn due_rows(&self, statuses: &[Status]) -> String {
         self.with_statuses(statuses, self.condition.clone())
     }
 
-    /// Rows with one of these statuses for which a condition holds, and maybe others.
+    /// Condition of rows with one of these statuses that meet another condition, and maybe of others.
     fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
         let mut terms = Vec::new();
-        // Pending ones are asked for in words that a partial index knows.
+        // A partial index on pending rows serves only its own condition.
         let repeats = self.dialect.needs_verbatim_condition()
             && statuses.iter().all(|status| status.is_pending());
         if repeats {
@@ -270,23 +274,24 @@ impl Table {
         terms.join(" AND ")
     }
 
-    /// The condition of an index on pending rows, if it is one that an index can have.
-    pub fn lasting_condition(&self) -> Option<String> {
+    /// The condition of a partial index on pending rows, if an index can have it.
+    pub fn index_condition(&self) -> Option<String> {
         let condition = match &self.statuses.column {
             Some(_) => Some(self.status_in(&Status::PENDING)),
-            None => self.condition.clone().filter(|it| is_lasting(it)),
+            None => self.condition.clone().filter(|condition| can_be_indexed(condition)),
         };
-        condition.map(|it| it.replace("\n)", ")"))
+        condition.map(|condition| condition.replace("\n)", ")"))
     }
 
-    /// The facts of the records that can be due, in the order asked for, by [`due_params`].
+    /// Statements for the facts of records that can be due, in the order of the query, with [`due_params`].
     pub fn due(&self, query: &Query) -> Vec<String> {
         let (facts, name) = (self.facts(&query.window), &self.sql);
         let statuses = self.due_rows(&query.statuses);
         let (bounds, order) = (self.bounds(query), self.order_by(query.order));
         let parts = self.dialect.within(self, &query.window, query.order);
-        // The condition of slots comes first, because it rules out most rows.
-        let slot = self.has_slot(query).map_or_else(String::new, |it| format!("({it}) AND "));
+        // The condition of slots comes first, because it excludes most rows.
+        let slot = self.has_slot(query);
+        let slot = slot.map_or_else(String::new, |condition| format!("({condition}) AND "));
         let statement = |within: &String| {
             let within = if within == EVERY { "" } else { &format!(" AND {within}") };
             format!("SELECT {facts} FROM {name} WHERE {slot}{statuses}{within}{bounds} {order}")
@@ -294,11 +299,11 @@ impl Table {
         parts.iter().map(statement).collect()
     }
 
-    /// Condition of rows that can have a slot, if the database can tell: only those are sent.
+    /// Condition of rows that can have a slot, if the database can evaluate it.
     fn has_slot(&self, query: &Query) -> Option<String> {
         let Window::Slots(stretches) = &query.window else { return None };
         let [id] = &self.id[..] else { return None };
-        if stretches.len() > MOST_TIERS {
+        if stretches.len() > MAX_TIERS {
             return None;
         }
         let inserted = |stretch: &SlotStretch| {
@@ -311,25 +316,25 @@ impl Table {
             Some(format!("({})", ranges.join(" OR ")))
         };
         let (whole, parts): (Vec<_>, Vec<_>) =
-            stretches.iter().partition(|it| it.phases == [0..=MOST_PHASE]);
+            stretches.iter().partition(|stretch| stretch.phases == [0..=MOST_PHASE]);
         let mut arms: Vec<_> = whole.into_iter().map(inserted).collect();
         if !parts.is_empty() {
-            // Phases of an older tier are among those of a younger one: those of all together rule out most rows.
-            let all = parts.iter().flat_map(|it| it.phases.iter().cloned()).collect();
-            let rest = parts
-                .iter()
-                .map(|it| Some(format!("{} AND {}", inserted(it), has_phase(&it.phases)?)));
-            let rest: Vec<_> = rest.collect::<Option<_>>()?;
-            arms.push(format!("{} AND ({})", has_phase(&merge_ranges(all))?, rest.join(" OR ")));
+            // A younger tier has the phases of the older ones: the union excludes most rows.
+            let all = parts.iter().flat_map(|stretch| stretch.phases.iter().cloned()).collect();
+            let each = parts.iter().map(|stretch| {
+                Some(format!("{} AND {}", inserted(stretch), has_phase(&stretch.phases)?))
+            });
+            let each: Vec<_> = each.collect::<Option<_>>()?;
+            arms.push(format!("{} AND ({})", has_phase(&merge_ranges(all))?, each.join(" OR ")));
         }
         Some(if arms.is_empty() { NEVER.into() } else { arms.join(" OR ") })
     }
 
-    /// The columns of facts and the beginning of the last error, as far as they are asked about.
+    /// The columns of facts that a window needs, and the beginning of the last error.
     pub fn facts(&self, window: &Window) -> String {
         let columns = self.selected(self.fact_columns(window), false);
-        match self.notes_snoozes(window) {
-            Some(error) => format!("{columns}, {}", self.dialect.prefix(error, SNOOZED)),
+        match self.snooze_column(window) {
+            Some(error) => format!("{columns}, {}", self.dialect.prefix(error, SNOOZE_NOTE)),
             None => columns,
         }
     }
@@ -345,60 +350,68 @@ impl Table {
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
     }
 
-    fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>, is_cut: bool) -> String {
+    fn selected<'a>(
+        &self,
+        columns: impl IntoIterator<Item = &'a Column>,
+        truncates_status: bool,
+    ) -> String {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let columns = columns.into_iter().zip(0..);
         let selected =
-            columns.map(|(column, place)| match is_cut && status == Some(&column.name) {
+            columns.map(|(column, index)| match truncates_status && status == Some(&column.name) {
                 true => self.status_cell(),
-                false => self.dialect.selected(column, place),
+                false => self.dialect.selected(column, index),
             });
         joined(selected, ", ")
     }
 
+    /// Conditions of rows on the page of a query, with [`due_params`].
     pub fn bounds(&self, query: &Query) -> String {
         let mut sql = String::new();
         let mut first = 1;
         for (key, not) in [(&query.after, ""), (&query.up_to, "NOT ")] {
             if key.is_some() {
-                sql += &format!(" AND {not}{}", self.behind(query.order, first));
+                sql += &format!(" AND {not}{}", self.is_after_key(query.order, first));
                 first += 1 + self.id.len();
             }
         }
         sql
     }
 
-    /// Whether a row comes after the key in the order whose parameters begin with this one.
-    fn behind(&self, order: Order, first: usize) -> String {
+    /// Condition of rows after a key, whose parameters begin with number `first`.
+    fn is_after_key(&self, order: Order, first: usize) -> String {
         let (column, of_column, of_ids) = self.sort(order);
         let (date, ids, at) = (column.sql(), self.ids(), self.dialect.bind(first, column));
         let [cmp, cmp_ids] = [of_column, of_ids].map(|order| match order {
             Order::Newest => "<",
             Order::Oldest | Order::Column => ">",
         });
-        let is_null_behind = match self.dialect.is_null_last(of_column) {
+        let is_null_after = match self.dialect.is_null_last(of_column) {
             true => format!("{date} IS NULL AND {at} IS NOT NULL"),
             false => format!("{date} IS NOT NULL AND {at} IS NULL"),
         };
         let key_ids = self.id.iter().zip(first + 1..);
-        let key_ids = joined(key_ids.map(|(it, number)| self.dialect.bind(number, it)), ", ");
+        let key_ids =
+            joined(key_ids.map(|(column, number)| self.dialect.bind(number, column)), ", ");
         format!(
-            "coalesce({date} {cmp} {at} OR ({is_null_behind}) \
+            "coalesce({date} {cmp} {at} OR ({is_null_after}) \
              OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp_ids} ({key_ids})), {NEVER})"
         )
     }
 
-    /// The ids and dates of rows whose insertion date is none, or may be.
+    /// A statement for the ids and dates of rows that may lack a readable insertion date.
     pub fn undated(&self, query: &Query) -> String {
         let statuses = self.due_rows(&query.statuses);
-        let places = self.dialect.undated(self, &query.window).into_iter();
-        joined(places.map(|it| self.dated(&format!("{statuses} AND {it}"))), " UNION ALL ")
+        let parts = self.dialect.undated(self, &query.window).into_iter();
+        let parts = parts.map(|part| self.ids_and_dates(&format!("{statuses} AND {part}")));
+        joined(parts, " UNION ALL ")
     }
 
-    /// The head of a row, these columns, and the last error, no more of it than is shown.
+    /// The head of a row, these columns, and the last error, truncated for display.
     pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
-        let error = error.map(|it| format!(", {}", self.dialect.prefix(it, SHOWN_ERROR)));
+        let error =
+            error.map(|column| format!(", {}", self.dialect.prefix(column, DISPLAYED_ERROR)));
         format!("{}, {}{}", self.head(), self.selected(columns, true), error.unwrap_or_default())
     }
 
@@ -426,7 +439,8 @@ impl Table {
         let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));
         let (status, value) = status.unzip();
         let columns = names([payload, &self.inserted].into_iter().chain(status));
-        let value = value.map_or_else(String::new, |it| format!(", {}", self.dialect.literal(it)));
+        let value =
+            value.map_or_else(String::new, |value| format!(", {}", self.dialect.literal(value)));
         let (given, at) =
             (self.dialect.typed("given", payload), self.dialect.bind(1, &self.inserted));
         let select = format!("SELECT {given}, {at}{value} FROM {payloads}");
@@ -434,26 +448,26 @@ impl Table {
     }
 
     pub fn cells<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
-        joined(columns.into_iter().map(|it| self.dialect.cell(it)), ", ")
+        joined(columns.into_iter().map(|column| self.dialect.cell(column)), ", ")
     }
 
-    pub fn dated(&self, condition: &str) -> String {
+    pub fn ids_and_dates(&self, condition: &str) -> String {
         let cells = self.cells(self.id.iter().chain([&self.inserted]));
         format!("SELECT {cells} FROM {} WHERE {condition}", self.sql)
     }
 
-    /// The columns that tell failed rows from new ones where the status does not.
-    pub fn sources_of_failure(&self) -> [Option<&Column>; 2] {
+    /// The columns that distinguish failed rows from new ones if the status does not.
+    pub fn failure_columns(&self) -> [Option<&Column>; 2] {
         if self.statuses.distinguish_failed() {
             return [None, None];
         }
         [self.failures.as_ref(), self.last_failure.as_ref()]
     }
 
-    /// Numbers of rows by status, failure and age. If the database cannot tell the age, each date is counted.
+    /// A statement that counts rows by status, failure and age, or by date if the database cannot calculate ages.
     pub fn census(&self, bounds: &[i64], now: Instant) -> String {
-        let sources = self.sources_of_failure();
-        let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));
+        let sources = self.failure_columns();
+        let [failures, last_failure] = sources.map(|column| self.cell_or_null(column));
         // A last failure is compared with the date itself.
         let at = self.dialect.inserted_at(self).filter(|_| sources[1].is_none());
         let date = self.cell_or_null(Some(&self.inserted).filter(|_| at.is_none()));
@@ -480,7 +494,7 @@ impl Table {
         )
     }
 
-    /// The cell of a status, which may be a text of any length that is mapped to nothing.
+    /// The cell of a status, truncated because a foreign value may be a long text.
     fn status_cell(&self) -> String {
         let column = self.statuses.column.as_ref();
         column
@@ -492,7 +506,7 @@ impl Table {
     }
 }
 
-/// A bound for each count of failures, the first also for all below, the last for all above.
+/// The bound for a count of failures. The first bound is also for lower counts, the last one for higher counts.
 pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     match bounds {
         [] => "NULL".into(),
@@ -505,12 +519,12 @@ pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     }
 }
 
-/// Whether a condition changes with its row only, as that of an index must, and fits on one line.
-fn is_lasting(condition: &str) -> bool {
+/// True if a condition depends only on its row, as an index requires, and fits on one line.
+fn can_be_indexed(condition: &str) -> bool {
     let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
     let by_the_clock =
         "date( time( julianday( unixepoch( timediff( current_ random now( timestamp(";
     !condition.contains('\n')
         && !condition.contains("--")
-        && !by_the_clock.split(' ').any(|it| condition.replace(' ', "").contains(it))
+        && !by_the_clock.split(' ').any(|call| condition.replace(' ', "").contains(call))
 }

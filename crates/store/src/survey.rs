@@ -53,7 +53,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>> {
         let Self { engine, table, .. } = self;
-        let [failures, last_failure] = table.sources_of_failure();
+        let [failures, last_failure] = table.failure_columns();
         let status = table.statuses.column.as_ref();
         let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
         let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
@@ -85,7 +85,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
         let mut found = Inspection { missing: Some(Vec::new()), ..Inspection::default() };
-        let sql = self.table.dated(&self.table.pending());
+        let sql = self.table.ids_and_dates(&self.table.pending());
         // Those before one that cannot be read are taken into account.
         let read = self.engine.rows(&sql, &[], |row| {
             found.pending.add(&self.table, row);
@@ -146,7 +146,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
         let Self { engine, table, .. } = self;
-        let sql = table.dated(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
+        let sql =
+            table.ids_and_dates(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
         let mut shared = None;
         let read = engine.rows(&sql, &[], |row| {
             shared.get_or_insert_with(|| (0, table.display_id(row))).0 += 1;
@@ -171,7 +172,7 @@ impl<E: Engine> SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let condition = match statuses {
             [] => table.queue_rows(),
-            statuses => table.of_statuses(statuses),
+            statuses => table.rows_with_status(statuses),
         };
         let (shown, name, order) =
             (RecordReader::for_display(table), &table.sql, table.order_by(order));
@@ -230,7 +231,7 @@ fn missing_indexes(
     table: &Table,
     by_count: bool,
 ) -> DbResult<Option<Vec<(&'static str, String)>>> {
-    let condition = table.lasting_condition();
+    let condition = table.index_condition();
     let mut missing = Vec::new();
     let mut lacks = |finds, kind, suffix, columns, condition| {
         missing.push((finds, Index { kind, suffix, columns, condition }));

@@ -115,7 +115,7 @@ impl<'a> FactReader<'a> {
     /// A reader of the rows of [`Table::due`].
     pub fn for_search(table: &'a Table, window: &Window) -> Self {
         let selected = table.fact_columns(window);
-        let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
+        let last_error = table.snooze_column(window).map(|column| (column, selected.len()));
         let names = selected.iter().map(|column| column.name.as_str());
         Self { last_error, ..Self::new(table, &names) }
     }

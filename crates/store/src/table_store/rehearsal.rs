@@ -241,7 +241,7 @@ impl<E: Engine> TableStore<E> {
     }
 
     fn check_archived(&mut self, record: &Arc<Record>, at: Instant) -> Complaint {
-        let is_listed = self.database.table.of_statuses(&[Status::Archived]);
+        let is_listed = self.database.table.rows_with_status(&[Status::Archived]);
         let listed = self.read_again(record, &is_listed)?;
         let Some(archived) = listed.filter(|record| record.status == Status::Archived) else {
             let found = self.read_again(record, EVERY)?;

@@ -1133,7 +1133,7 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
     for line in [
         "error    table       could not read ",
         "test.db: database disk image is malformed; restore a backup",
-        "(met in the pending records, the number of rows, the statuses",
+        "(while reading the pending records, the number of rows, the statuses",
         "ok       table       BACKLOG, its rows not counted, at least ",
         "warning  trigger     audit runs",
         "ok       handler     /bin/true",

@@ -669,7 +669,7 @@ fn check_names_missing_indexes_and_privileges() {
     let missing = "date_inserted, failures, last_failure, note";
     for line in [
         &*format!("GRANT SELECT ({missing}) ON \"public\".\"orders\" is missing"),
-        "permission denied for table orders; grant it to this user (met in the pending records",
+        "permission denied for table orders; grant it to this user (while reading the pending records",
         "ok       table       orders, 1000 rows, at least 0 pending",
         "ok       schedule    --fibonacci",
         "ok       handler     /bin/true",

@@ -1,4 +1,4 @@
-//! A database with a table in it: what commands read of the whole table, and what they ask of it besides.
+//! A database with a table: the reads of commands over the whole table, and its other operations.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,24 +15,25 @@ use crate::table::Table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// No statement can write: a condition is SQL, and calls whatever it likes.
+    /// No statement can write, not even a function in a condition.
     ReadOnly,
     ReadWrite,
-    /// To process records, and to wait at most this long for another lock holder.
+    /// For processing, with this maximum wait for locks.
     Pass(Duration),
 }
 
-/// What is done with each record of a scan, and whether that goes on.
+/// Action on each record of a scan, which continues or ends the scan.
 pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<ControlFlow<()>>;
 
-/// The reads of commands, over a whole table. Nothing here writes or locks.
+/// Reads of commands over a whole table. They neither write nor lock.
 pub trait Survey {
     fn table(&self) -> &Table;
 
     fn label(&self) -> String;
 
-    /// Hands the records with one of these statuses, or any, to `each` in order, without payload, until that
-    /// breaks off: after `most` at the latest, so that the database does not have to sort the others.
+    /// Passes records with one of these statuses, or with any status if there are none, to `each` in order, without
+    /// payload. `most` is the number after which `each` ends the scan at the latest, so that the database need not sort
+    /// more.
     fn scan(
         &mut self,
         statuses: &[Status],
@@ -41,42 +42,43 @@ pub trait Survey {
         each: EachRecord<'_>,
     ) -> Result<()>;
 
-    /// One record with all columns of its row, as a handler gets it.
+    /// Reads one record with all columns, as for a handler.
     fn read_whole(&mut self, id: &Id) -> Result<ReadResult>;
 
-    /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
-    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>>;
+    /// At most [`MOST_IDS`] ids with a prefix, as a user types them, if one column has the id.
+    fn ids_from(&mut self, prefix: &str) -> Result<Vec<String>>;
 
+    /// Counts rows by status and age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>>;
 
-    /// Whether any row has a status that is mapped; true where no column says what is pending.
+    /// True if any row has a mapped status, or if there is no status column.
     fn any_mapped(&mut self) -> Result<bool>;
 
-    /// `by_count` says whether records are due by their count of failures.
+    /// Inspects the table. `by_count` is set if a policy by the count of failures decides which records are due.
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 
-    /// A warning about deleted rows, if a success deletes them: `act`, such as `a success deletes its row`, and the
-    /// rows of other tables that change with it.
+    /// A warning about deleted rows, if a success deletes them. It begins with `act`, such as `a success deletes its
+    /// row`, and lists the foreign keys that change other tables.
     fn deletion(&mut self, act: &str) -> Result<Option<String>>;
 
-    /// The statement that creates the index for a search of finished records, if it is missing. Its name ends with
-    /// `suffix`.
+    /// The statement that creates an index for a search of finished records, if none serves it. The name of the index ends
+    /// with `suffix`.
     fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>>;
 
-    /// The number of records that are pending by another mapping of the table, too, and the id of one.
+    /// The number of records that are also pending in another mapping of the table, with the id of one.
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
 }
 
-/// Maximum number of ids that begin with the same text.
+/// Maximum number of ids of [`Survey::ids_from`].
 pub const MOST_IDS: usize = 4;
 
-/// A table that is there, and what commands ask of it besides.
+/// An open table, with all operations of commands.
 pub trait Database: Reader + Survey {
-    /// Where claims and cursors are kept, unless the user names a place.
+    /// The directory of claims and cursors, which the user may name.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
-    /// Takes the lock of a crontab line where no state directory has it, and returns whether it was free.
-    /// A server's session has it until the pass ends.
+    /// Takes the lock of a crontab line in a database that has no locks in the state directory: a session of the server
+    /// holds it until the pass ends. Returns true if it was free.
     fn lock_line(&mut self, _line: &str, _wait: bool) -> Result<bool> {
         Ok(true)
     }
@@ -84,28 +86,28 @@ pub trait Database: Reader + Survey {
     /// Adds pending records with these payloads, all or none, in one statement.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
-    /// From now on nothing is written, not even what a crash left to be tidied up.
+    /// Prevents all writes from now on, also those that repair the remains of a crash.
     fn make_read_only(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Why this user could not settle records here, if so.
+    /// The reason why this user cannot settle records here, if any.
     fn why_read_only(&mut self) -> Result<Option<String>>;
 
-    /// Ends statements of the database and of its store.
+    /// Interrupts statements of the database and of its store.
     fn interrupter(&self) -> Interrupter;
 
-    /// The means to claim records besides.
+    /// The store that claims records of this table.
     fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore>;
 }
 
-/// How many rows there are of one status and one age.
+/// Number of rows of one status and age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusCount {
     pub status: Status,
-    /// Its name, or what the table holds instead if it is foreign.
+    /// Its name, or the value of a foreign status.
     pub text: String,
-    /// The index of the first bound that the age in seconds does not exceed; `None` without a date.
+    /// The index of the first bound that is not below the age in seconds; `None` without a date.
     pub band: Option<usize>,
     pub rows: u64,
 }

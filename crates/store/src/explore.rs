@@ -1,4 +1,4 @@
-//! Exploration of a database without a mapping. Nothing is written, and no statement takes over a second.
+//! Exploration of a database without a mapping, for `adopt`. It writes nothing, and no statement takes over a second.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -12,15 +12,15 @@ use super::error::DbError;
 use super::table::{CatalogTable, Cells, Column, ColumnType, quote};
 use super::tokens::{identifiers, tokens};
 
-/// The longest that a statement may take.
-const MOST: Duration = Duration::from_secs(1);
+/// Time limit of a statement.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Rows to read from each end of a table.
 const ROWS: usize = 1_000;
-/// Columns with more different values than this have none of them counted.
+/// Maximum number of distinct values of a column whose values are counted.
 const MOST_VALUES: usize = 20;
-/// Tables with more rows than this are counted by a sample.
+/// Number of rows above which values are counted in a sample.
 const COUNTED: u64 = 200_000;
-/// Rows of each end in that sample.
+/// Number of rows from each end of the table in that sample.
 const SAMPLED: usize = 10_000;
 
 pub trait Explore {
@@ -31,49 +31,52 @@ pub trait Explore {
     fn outline(&mut self, name: &str) -> Result<Outline>;
 }
 
+/// A table without a mapping.
 pub struct Outline {
     pub name: String,
     pub sql: String,
     pub columns: Vec<Explored>,
     pub keys: Vec<Vec<String>>,
-    /// The other tables whose names begin as its own.
+    /// Other tables whose names have the same prefix.
     pub sisters: Vec<String>,
-    /// Whether values are counted in a sample of the rows.
+    /// Values are counted in a sample of the rows.
     pub is_large: bool,
-    /// Number of rows that were read: those of the first end of its key, and then those of the last.
+    /// Number of rows that were read, from the beginning and then from the end of its key.
     pub rows: usize,
     pub is_whole: bool,
-    /// Why there are none, if they could not be read.
+    /// The error if no row could be read.
     pub unread: Option<String>,
 }
 
+/// A column with its values.
 pub struct Explored {
     pub column: Column,
     /// Its value in each row that was read.
     pub cells: Vec<Value>,
-    /// If it has at most [`MOST_VALUES`] values, these, the most frequent first, and then the others that
-    /// its type, its CHECK constraints or its default name. None if counting takes too long.
+    /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first. Values that its type, its
+    /// CHECK constraints or its default name follow. Empty if counting takes too long.
     pub values: Vec<ValueCount>,
 }
 
 pub struct ValueCount {
     pub value: Value,
     pub rows: u64,
-    /// Whether a CHECK constraint refuses to write it.
+    /// A CHECK constraint refuses it.
     pub is_refused: bool,
 }
 
 impl ValueCount {
-    /// Whether it is yes or no, or NULL.
+    /// True if the value is a boolean or NULL.
     pub fn is_truth(&self) -> bool {
         matches!(self.value, Value::Null | Value::Boolean(_) | Value::Integer(0 | 1))
     }
 }
 
+/// Keys and constraints of a table.
 pub struct TableKeys {
-    /// The columns of the unique keys without NULL, that of the primary key first.
+    /// The columns of each unique key without NULL, the primary key first.
     pub unique: Vec<Vec<String>>,
-    /// Estimated number of rows, if the database knows it without counting.
+    /// Estimated number of rows, if the database has one.
     pub rows: Option<u64>,
     pub checks: Vec<String>,
 }
@@ -93,13 +96,12 @@ impl TableKeys {
 
     /// The values of a column with the number of rows, the most frequent first.
     fn counted(&self, table: &CatalogTable, glimpse: &str) -> String {
-        // The key tells the rows apart that are in both ends.
-        let of_key = self.unique.first().into_iter().flatten().zip(0..);
-        let of_key: String =
-            of_key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
-        let value = format!("{glimpse} AS v{of_key}");
+        // By the key UNION drops rows that are in both ends.
+        let key = self.unique.first().into_iter().flatten().zip(0..);
+        let key: String = key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
+        let value = format!("{glimpse} AS v{key}");
         let end = |direction| self.end(table, &value, direction, SAMPLED);
-        let rows = match (self.is_large(), of_key.is_empty()) {
+        let rows = match (self.is_large(), key.is_empty()) {
             (false, _) => format!("SELECT {value} FROM {}", table.sql),
             (true, true) => end("ASC"),
             (true, false) => format!(
@@ -114,14 +116,14 @@ impl TableKeys {
 }
 
 pub trait Explorable: Engine {
-    /// The names of all tables that are the user's.
+    /// Names of all tables of the user.
     fn table_names(&mut self) -> Result<Vec<String>>;
 
     fn listed(&mut self, name: &str) -> Result<CatalogTable>;
 
     fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys>;
 
-    /// The beginning of a cell; nothing of what is no text and no number.
+    /// The beginning of a cell in SQL, or NULL if it is neither text nor a number.
     fn glimpse(column: &Column) -> String;
 }
 
@@ -141,7 +143,8 @@ impl<E: Explorable> Explore for Explorer<E> {
         let keys = self.0.keys(&table)?;
         let prefix = table.name.trim_end_matches(|c| c != '_');
         let mut sisters = self.0.table_names()?;
-        sisters.retain(|it| !prefix.is_empty() && it.starts_with(prefix) && *it != table.name);
+        sisters
+            .retain(|name| !prefix.is_empty() && name.starts_with(prefix) && *name != table.name);
         let glimpses: Vec<_> = table.columns.iter().map(E::glimpse).collect();
         let ends = ["ASC", "DESC"].map(|direction| {
             let sql = keys.end(&table, &glimpses.join(", "), direction, ROWS);
@@ -176,21 +179,21 @@ impl<E: Explorable> Explore for Explorer<E> {
 }
 
 impl<E: Explorable> Explorer<E> {
-    /// What a statement hands out, unless it takes too long.
+    /// Reads the rows of a statement. Interrupts it at the time limit.
     fn read<T>(
         &mut self,
         sql: &str,
-        of: impl FnMut(&E::ResultRow<'_>) -> T + Send,
+        row: impl FnMut(&E::ResultRow<'_>) -> T + Send,
     ) -> Result<Vec<T>, DbError> {
         let mut interrupt = self.0.interrupter();
         let (done, is_done) = channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
-                while is_done.recv_timeout(MOST) == Err(RecvTimeoutError::Timeout) {
+                while is_done.recv_timeout(TIME_LIMIT) == Err(RecvTimeoutError::Timeout) {
                     interrupt();
                 }
             });
-            let read = self.0.all(sql, &[], of);
+            let read = self.0.all(sql, &[], row);
             drop(done);
             read
         })
@@ -211,9 +214,10 @@ impl<E: Explorable> Explorer<E> {
         let Some(mut values) = counted.ok().filter(|values| values.len() <= MOST_VALUES) else {
             return Vec::new();
         };
-        let checks: Vec<_> = keys.checks.iter().filter(|it| is_about(it, table, column)).collect();
-        let of_checks = checks.iter().flat_map(|check| literals(check));
-        let labels = column.allowed_values.iter().flatten().cloned().chain(of_checks);
+        let checks: Vec<_> =
+            keys.checks.iter().filter(|check| reads_only(check, table, column)).collect();
+        let check_labels = checks.iter().flat_map(|check| literals(check));
+        let labels = column.allowed_values.iter().flatten().cloned().chain(check_labels);
         let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
         let labels = labels.map(Value::Text).filter(|_| column.column_type.is_text());
         let is_flag = column.declared.to_ascii_uppercase().starts_with("BOOL");
@@ -234,7 +238,7 @@ impl<E: Explorable> Explorer<E> {
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
     }
 
-    /// Whether a CHECK constraint on a column alone refuses a value.
+    /// True if a CHECK constraint on this column alone refuses a value.
     fn refuses(&mut self, check: &str, column: &Column, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let literal = format!("'{}'", text.replace('\'', "''"));
@@ -246,14 +250,14 @@ impl<E: Explorable> Explorer<E> {
     }
 }
 
-/// Whether a CHECK constraint reads a column alone.
-fn is_about(check: &str, table: &CatalogTable, column: &Column) -> bool {
+/// True if a CHECK constraint reads this column alone.
+fn reads_only(check: &str, table: &CatalogTable, column: &Column) -> bool {
     let read = identifiers(check);
-    let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
-    table.columns.iter().all(|it| is_read(it) == (it.name == column.name))
+    let is_read = |other: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&other.name));
+    table.columns.iter().all(|other| is_read(other) == (other.name == column.name))
 }
 
-/// The texts in quotes in an expression of SQL.
+/// The string literals of an SQL expression.
 fn literals(sql: &str) -> impl Iterator<Item = String> {
     let texts = tokens(sql).into_iter().map(|token| token.text);
     let texts = texts.filter_map(|text| text.strip_prefix('\'')?.strip_suffix('\''));

@@ -1,4 +1,4 @@
-//! What `check` finds in a table.
+//! Findings of `check` about a table.
 
 use std::collections::BTreeMap;
 
@@ -11,65 +11,67 @@ use crate::table::{Cells, Table};
 
 #[derive(Debug, Default)]
 pub struct Inspection {
-    pub aside: String,
+    pub details: String,
     pub rows: Option<u64>,
     /// Most frequent first; none without a status column.
-    pub values: Vec<StatusValue>,
+    pub values: Vec<StatusValueCount>,
     pub pending: PendingRows,
     pub triggers: Vec<String>,
-    /// If rows may be hidden from this user, the reason.
+    /// The reason why rows may be hidden from this user, if any.
     pub hidden: Option<String>,
-    /// Why the table would refuse what a pass writes, as far as that can be told without writing.
+    /// Reasons why the table would refuse the writes of a pass, found without writing.
     pub refused: Vec<String>,
-    /// What no index finds, and the statement that makes one. None if it could not be told.
+    /// Searches that no index serves, each with the statement that creates one. None if that is unknown.
     pub missing: Option<Vec<(&'static str, String)>>,
     pub duplicate: Option<String>,
-    /// Whether the database may give the id of a deleted row to a new one.
+    /// The database may give the id of a deleted row to a new one.
     pub reuses_ids: bool,
     pub unread: Unread,
 }
 
-/// The places that could not be read, by the reason.
+/// Parts of a table that could not be read, by reason.
 #[derive(Debug, Default)]
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 
 impl Unread {
-    pub fn or_default<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
-        found.unwrap_or_else(|why| {
-            self.0.entry(chain(&why)).or_default().push(place);
+    /// The result of a read, or a default value after its error was noted.
+    pub fn or_default<T: Default>(&mut self, part: &'static str, read: Result<T>) -> T {
+        read.unwrap_or_else(|error| {
+            self.0.entry(chain(&error)).or_default().push(part);
             T::default()
         })
     }
 
     pub fn messages(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
+        self.0.iter().map(|(why, parts)| format!("{why} (while reading {})", parts.join(", ")))
     }
 }
 
+/// Pending rows of a table.
 #[derive(Debug, Default)]
 pub struct PendingRows {
     pub rows: u64,
-    /// Whether there are more that could not be read.
-    pub is_cut: bool,
-    /// How many have no usable id, and what one of them has instead.
+    /// More rows could not be read.
+    pub is_incomplete: bool,
+    /// Number of rows without a usable id, and the value of one of them.
     pub without_id: Option<(u64, String)>,
     pub undated: Undated,
-    /// The same of a due column that holds what is no date.
+    /// Rows whose due column does not hold a date.
     pub without_due_date: Undated,
-    /// The formats of their dates, how many have them, and the id of one.
+    /// The formats of insertion dates, each with the number of rows and the id of one.
     pub formats: BTreeMap<String, (u64, String)>,
     pub newest: Option<Instant>,
 }
 
 impl PendingRows {
-    /// Takes one more into account, of a row that is its id and its insertion date.
+    /// Adds a row, which has the id and the insertion date.
     pub fn add(&mut self, table: &Table, row: &dyn Cells) {
         self.rows += 1;
         let inserted = &row.value(&table.inserted, table.id.len());
         let id = match table.typed_id(row) {
             Ok(id) => id,
-            Err(shown) => {
-                self.without_id.get_or_insert((0, shown)).0 += 1;
+            Err(found) => {
+                self.without_id.get_or_insert((0, found)).0 += 1;
                 return;
             }
         };
@@ -87,35 +89,37 @@ impl PendingRows {
     }
 }
 
+/// A value of the status column.
 #[derive(Debug)]
-pub struct StatusValue {
-    pub shown: String,
+pub struct StatusValueCount {
+    pub literal: String,
     pub status: Status,
     pub rows: u64,
-    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
+    /// For a foreign value: a mapped value that differs only in case or spaces.
     pub like: Option<String>,
 }
 
+/// Rows without a readable date.
 #[derive(Debug, Default)]
 pub struct Undated {
     pub rows: u64,
-    /// Ids and dates of some of them, `4 with 'soon'`.
-    named: Vec<String>,
+    /// Ids and values of some of them, `4 with 'soon'`.
+    examples: Vec<String>,
 }
 
 impl Undated {
-    const NAMED: usize = 5;
+    const MAX_EXAMPLES: usize = 5;
 
     pub fn add(&mut self, id: &str, date: &Value) {
         self.rows += 1;
-        if self.named.len() < Self::NAMED {
-            self.named.push(format!("{id} with {}", date.literal()));
+        if self.examples.len() < Self::MAX_EXAMPLES {
+            self.examples.push(format!("{id} with {}", date.literal()));
         }
     }
 
     /// `4 with 'soon', 7 with NULL, ...`
     pub fn examples(&self) -> String {
-        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
-        format!("{}{more}", self.named.join(", "))
+        let more = if self.rows > self.examples.len() as u64 { ", ..." } else { "" };
+        format!("{}{more}", self.examples.join(", "))
     }
 }

@@ -1,4 +1,4 @@
-//! The survey of a table: what commands read of all of it, and the inspection for `check`.
+//! The survey of a table: the reads of commands, and the inspection for `check`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use super::sql::recent;
 use super::table::{Cells, FactReader, Membership, RecordReader, Table, is_no_due_date, names};
 use crate::database::{EachRecord, StatusCount, Survey};
 use crate::engine::SqlDatabase;
-use crate::inspection::{Inspection, StatusValue, Undated};
+use crate::inspection::{Inspection, StatusValueCount, Undated};
 use crate::store::ReadResult;
 
 impl<E: Engine> Survey for SqlDatabase<E> {
@@ -31,11 +31,11 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         most: Option<u64>,
         each: EachRecord<'_>,
     ) -> Result<()> {
-        let limit = most.map_or_else(String::new, |most| format!(" LIMIT {}", most.min(MOST_ROWS)));
+        let limit = most.map_or_else(String::new, |most| format!(" LIMIT {}", most.min(UNLIMITED)));
         let rows = self.scan_rows(statuses, order, &limit, each)?;
-        // Rows without a usable id, or whose condition does not tell their status, are left out.
+        // Some rows were left out: their ids are unusable, or they have other statuses after all.
         if let Some(most) = most.filter(|most| *most > 0 && rows == Some(*most)) {
-            let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
+            let others = format!(" LIMIT {UNLIMITED} OFFSET {most}");
             self.scan_rows(statuses, order, &others, each)?;
         }
         Ok(())
@@ -46,8 +46,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         self.reading(read)
     }
 
-    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>> {
-        let found = self.find_ids(begin);
+    fn ids_from(&mut self, prefix: &str) -> Result<Vec<String>> {
+        let found = self.find_ids(prefix);
         self.reading(found)
     }
 
@@ -56,20 +56,20 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let [failures, last_failure] = table.failure_columns();
         let status = table.statuses.column.as_ref();
         let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
-        let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
-        let places = FactReader::new(table, &names);
-        // Where the database counts each date, several counts are of one age.
+        let names = selected.iter().map(|column| column.map_or("", |column| &column.name));
+        let reader = FactReader::new(table, &names);
+        // If the database counts by date, several counts belong to one age.
         let mut counts = BTreeMap::new();
         let read = engine.rows(&table.census(bounds, now), &[], |row| {
             let (membership, none) = (row.membership(0), Id::Integer(0));
-            let Facts { status, inserted_at, .. } = places.facts(&none, row, membership);
+            let Facts { status, inserted_at, .. } = reader.facts(&none, row, membership);
             let within = |at: Instant| {
                 let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
                 bounds.iter().position(is_within).unwrap_or(bounds.len())
             };
             let band = row.number(4).and_then(|band| usize::try_from(band).ok());
             let band = band.or_else(|| inserted_at.map(within));
-            let text = places.status_text(status, row, membership);
+            let text = reader.status_text(status, row, membership);
             let count = StatusCount { status, text, band, rows: 0 };
             counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
             true
@@ -86,19 +86,19 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
         let mut found = Inspection { missing: Some(Vec::new()), ..Inspection::default() };
         let sql = self.table.ids_and_dates(&self.table.pending());
-        // Those before one that cannot be read are taken into account.
+        // Rows before an unreadable one count.
         let read = self.engine.rows(&sql, &[], |row| {
             found.pending.add(&self.table, row);
             true
         });
-        found.pending.is_cut = read.is_err();
+        found.pending.is_incomplete = read.is_err();
         let read = self.reading(read);
         found.unread.or_default("the pending records", read);
         let due = self.unread_due_dates();
         found.pending.without_due_date =
             found.unread.or_default("the due dates", self.reading(due));
         let rows = format!("SELECT count(*) FROM {}", self.table.sql);
-        let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut it| it.pop());
+        let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut counts| counts.pop());
         found.rows = found.unread.or_default("the number of rows", self.reading(rows));
         let values = self.status_values();
         found.values = found.unread.or_default("the statuses", self.reading(values));
@@ -108,7 +108,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let triggers = engine.triggers(table);
             let missing = missing_indexes(engine, table, by_count);
             let duplicate = engine.all(&table.duplicate(), &[], |row| table.display_id(row));
-            let duplicate = duplicate.map(|mut it| it.pop());
+            let duplicate = duplicate.map(|mut ids| ids.pop());
             found.triggers = found.unread.or_default("the triggers", self.reading(triggers));
             found.missing = found.unread.or_default("indexes", self.reading(missing));
             found.duplicate = found.unread.or_default("the ids", self.reading(duplicate));
@@ -158,10 +158,11 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 }
 
-const MOST_ROWS: u64 = 1 << 62;
+/// A LIMIT that no table reaches.
+const UNLIMITED: u64 = 1 << 62;
 
 impl<E: Engine> SqlDatabase<E> {
-    /// Scans rows. Returns their number, or `None` if `each` broke off.
+    /// Scans rows. Returns their number, or `None` if `each` ended the scan.
     fn scan_rows(
         &mut self,
         statuses: &[Status],
@@ -174,15 +175,15 @@ impl<E: Engine> SqlDatabase<E> {
             [] => table.queue_rows(),
             statuses => table.rows_with_status(statuses),
         };
-        let (shown, name, order) =
+        let (reader, name, order) =
             (RecordReader::for_display(table), &table.sql, table.order_by(order));
-        let columns = shown.sql();
+        let columns = reader.sql();
         let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
         let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
         let read = engine.search(&sql, &[], |row| {
             rows += 1;
             let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
-            if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
+            if let Some(record) = reader.record(row, 0).filter(|record| is_wanted(record.status)) {
                 result = each(record);
             }
             matches!(result, Ok(ControlFlow::Continue(())))
@@ -191,7 +192,7 @@ impl<E: Engine> SqlDatabase<E> {
         result.map(|flow| flow.is_continue().then_some(rows))
     }
 
-    /// PendingRows records whose due column holds what is no date.
+    /// Pending records whose due column does not hold a date.
     fn unread_due_dates(&mut self) -> DbResult<Undated> {
         let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
         let Some(due) = table.due_column() else { return Ok(found) };
@@ -209,7 +210,7 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(found)
     }
 
-    fn status_values(&mut self) -> DbResult<Vec<StatusValue>> {
+    fn status_values(&mut self) -> DbResult<Vec<StatusValueCount>> {
         let Self { engine, table, .. } = self;
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
         let (cell, name) = (table.dialect.exact(column), &table.sql);
@@ -218,10 +219,15 @@ impl<E: Engine> SqlDatabase<E> {
             let (value, rows) = (row.value(column, 0), row.count(1));
             let status = table.statuses.status(&|mapped| *mapped == value, Membership::Queue, None);
             let text = value.to_string();
-            let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
+            let is_like = |value: &&Value| value.to_string().eq_ignore_ascii_case(text.trim());
             let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
             let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
-            StatusValue { shown: value.literal(), status, rows, like: like.map(Value::literal) }
+            StatusValueCount {
+                literal: value.literal(),
+                status,
+                rows,
+                like: like.map(Value::literal),
+            }
         })
     }
 }

@@ -179,9 +179,9 @@ impl QueueCheck<'_> {
     fn check_table(&mut self, table: &Table, found: &Inspection) {
         let findings = &mut self.findings;
         let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
-        let at_least = if found.pending.is_cut { "at least " } else { "" };
+        let at_least = if found.pending.is_incomplete { "at least " } else { "" };
         let others =
-            if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
+            if found.details.is_empty() { String::new() } else { format!("; {}", found.details) };
         let pending = found.pending.rows;
         findings
             .ok("table", format!("{}, {rows}, {at_least}{pending} pending{others}", table.name));
@@ -394,7 +394,7 @@ fn check_access(findings: &mut Findings, found: &Inspection) {
 fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     let of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
-        let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
+        let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.literal, it.rows)).collect();
         (!values.is_empty()).then(|| format!("{} = {}", status.name(), values.join(", ")))
     };
     let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
@@ -411,7 +411,7 @@ fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
         findings.error("status", why);
     }
     for value in of(Status::Foreign) {
-        let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
+        let left = format!("{}: {} left alone", value.literal, counted(value.rows, "row"));
         match &value.like {
             Some(like) => findings
                 .error("status", format!("{left}, because it is not {like}: map it as well")),

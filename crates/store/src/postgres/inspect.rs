@@ -106,7 +106,7 @@ impl Inspect for PgEngine {
         }
         let version = self.column("SELECT pg_catalog.current_setting('server_version')", &[]);
         let version: Vec<String> = found.unread.or_default("the version", version);
-        found.aside = format!("PostgreSQL {}", version.concat());
+        found.details = format!("PostgreSQL {}", version.concat());
     }
 }
 

@@ -73,7 +73,8 @@ impl Inspect for SqliteEngine {
     fn inspect(&mut self, table: &Table, found: &mut Inspection) {
         let explain = |error: DbError| self.explain(error, "read");
         let mode = self.journal_mode().map_err(|error| explain(error.into()));
-        found.aside = format!("journal mode {}", found.unread.or_default("the journal mode", mode));
+        found.details =
+            format!("journal mode {}", found.unread.or_default("the journal mode", mode));
         let refused = self.refused_writes(table).map_err(explain);
         found.refused = found.unread.or_default("what is written", refused);
         let reuses_ids = reuses_ids(&self.connection, table).map_err(|error| explain(error.into()));

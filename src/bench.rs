@@ -9,7 +9,7 @@ use backlog_schedule::{
 };
 use backlog_store::{Access, Clock, Location, Mapping, Retry, Stop};
 
-use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
+use crate::engine::{self, Handlers, LineSchedule, Observer, Pass, PassLimits};
 
 pub const NOW_SECS: i64 = 1_795_232_400;
 const NOW: Instant = Instant(NOW_SECS);
@@ -33,7 +33,7 @@ pub fn pass(url: &str, state_dir: &Path, counts_failures: bool) -> Result<u64> {
     let stop = Stop::new(clock, Duration::ZERO, None)?;
     let pass = Pass {
         store: opened.into_store(&state, Retry::new(None, clock))?,
-        line: CronLine::new(schedule, capabilities),
+        line: LineSchedule::new(schedule, capabilities),
         began_at: NOW,
         order: Order::Newest,
         limits: PassLimits::default(),

@@ -11,7 +11,9 @@ use backlog_schedule::{
 };
 use backlog_store::{Clock, MemoryStore, Stop, lock};
 
-use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
+use crate::engine::{
+    self, Handlers, LineSchedule, Observer, Pass, PassLimits, SettledAttempt, Tally,
+};
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -52,7 +54,7 @@ impl Run {
 }
 
 /// The last slot that the passes of a line have reached before `now`, if there is a pass in each tick.
-fn reached_before(line: &CronLine, first_pass: Instant, now: Instant) -> Option<Slot> {
+fn reached_before(line: &LineSchedule, first_pass: Instant, now: Instant) -> Option<Slot> {
     let slot = line.reached(first_pass)?;
     let every_secs = line.schedule.policy.every_secs();
     let (tick, first) = (now.tick(every_secs), first_pass.tick(every_secs));
@@ -63,7 +65,7 @@ fn reached_before(line: &CronLine, first_pass: Instant, now: Instant) -> Option<
     (slot.tick <= first).then(|| Slot::end_of(caught_up.min(tick - 1)))
 }
 
-pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
+pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Run> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let every_secs = policy.every_secs();
@@ -72,7 +74,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let first_pass = pass_at(start);
     let line_at = |now| {
         let reached = reached_before(line, first_pass, now).map(Position::Slot);
-        CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..line.clone() }
+        LineSchedule { cursor: Cursor { reached, ..Cursor::default() }, ..line.clone() }
     };
     let rule = line_at(first_pass).due_rule(first_pass, false);
     let first = |facts: Facts<'_>| Some(rule.forecast(facts, first_pass).next()?.at);

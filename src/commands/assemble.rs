@@ -14,7 +14,7 @@ use backlog_store::{
 };
 
 use super::{line_name, open, or_warn, require_columns, state_dir};
-use crate::engine::{CronLine, Handlers, Observer, Pass};
+use crate::engine::{Handlers, LineSchedule, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
     CommandEnv, Exec, Handler, HandlerContext, Stream, jobs_within_limits, one_word_hint,
@@ -25,7 +25,7 @@ use crate::handlers::{Post, Proxy};
 use crate::options::{self, PassSettings, Queue};
 
 pub struct Assembly {
-    pub line: CronLine,
+    pub line: LineSchedule,
     pub state: StateDir,
     /// Independent of the handler: lines that differ only in it would try the same records.
     pub name: LineName,
@@ -72,7 +72,7 @@ impl Assembly {
         let table = database.table();
         let policy = line_policy(&schedule, &queue.mapping.conditions, queue.shard);
         let name = line_name(queue, &table.name, policy);
-        let line = CronLine::new(schedule, table.capabilities());
+        let line = LineSchedule::new(schedule, table.capabilities());
         let order = table.order.as_ref().map(|(column, _)| column.name.clone());
         Ok(Self { line, state, name, order, last: None })
     }

@@ -12,7 +12,7 @@ use backlog_store::{Access, Clock, secure_file};
 use super::assemble::Assembly;
 use super::{Console, open};
 use crate::cli::SimulateArgs;
-use crate::engine::CronLine;
+use crate::engine::LineSchedule;
 use crate::exit::Exit;
 use crate::options::{Resolved, simulated};
 use crate::report;
@@ -55,7 +55,7 @@ pub fn run(
 }
 
 /// Each line on a thread of its own.
-fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec<Run>> {
+fn simulate(scenario: &Scenario, lines: &[LineSchedule], clock: Clock) -> Result<Vec<Run>> {
     std::thread::scope(|scope| {
         let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
         let threads: Vec<_> = lines.iter().map(run).collect();
@@ -64,7 +64,7 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
     })
 }
 
-fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<CronLine>) {
+fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<LineSchedule>) {
     let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.limits_attempts();
@@ -74,7 +74,7 @@ fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<CronLine
             can_archive: true,
             ..Capabilities::default()
         };
-        CronLine::new(schedule, capabilities)
+        LineSchedule::new(schedule, capabilities)
     };
     let rows = (1..=i64::from(records)).map(row).collect();
     (rows, schedules.into_iter().map(line).collect())
@@ -84,7 +84,7 @@ fn of_table(
     resolved: &Resolved<'_>,
     schedules: &[Schedule],
     clock: Clock,
-) -> Result<(Vec<Record>, Vec<CronLine>)> {
+) -> Result<(Vec<Record>, Vec<LineSchedule>)> {
     let queue = &resolved.queue()?;
     let mut database = open(queue, Access::ReadOnly, clock)?;
     let line = |schedule| Ok(Assembly::new(queue, schedule, &*database)?.line);

@@ -13,9 +13,9 @@ use backlog_schedule::{
 use super::PassLimits;
 use super::due_queue::{PlanKind, SearchPlan};
 
-/// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
+/// A crontab line: its schedule, the capabilities of its table, and the cursor of its last pass.
 #[derive(Debug, Clone)]
-pub struct CronLine {
+pub struct LineSchedule {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub cursor: Cursor,
@@ -23,7 +23,7 @@ pub struct CronLine {
     pub later: Vec<Slot>,
 }
 
-impl CronLine {
+impl LineSchedule {
     pub fn new(schedule: Schedule, capabilities: Capabilities) -> Self {
         Self { schedule, capabilities, cursor: Cursor::default(), later: Vec::new() }
     }

@@ -271,14 +271,14 @@ impl DueQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::CronLine;
+    use crate::engine::LineSchedule;
     use backlog_schedule::{AgeWindow, Capabilities, Policy, Record, RetryLimits, Schedule};
     use backlog_store::{IsDue, Page, ReadResult};
 
     fn queue(ids: std::ops::Range<i64>) -> DueQueue {
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 60 });
         let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
-        let line = CronLine::new(schedule, Capabilities::default());
+        let line = LineSchedule::new(schedule, Capabilities::default());
         let due = DueQueue::new(&plan(), line.due_rule(Instant(0), false));
         let candidates = ids.map(|id| Candidate { id: Id::Integer(id), was_new: true }).collect();
         DueQueue { candidates, searches: VecDeque::new(), ..due }
@@ -377,7 +377,7 @@ mod tests {
         }
         let mut due = DueQueue { deferred: None, ..queue(0..100) };
         due.defer_next(2);
-        assert_eq!(next(&due).0, 0, "a limit may end the pass before it comes to them");
+        assert_eq!(next(&due).0, 0, "a limit may end the pass before deferred records");
     }
 
     #[test]

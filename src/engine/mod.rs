@@ -10,7 +10,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use cursor::CronLine;
+pub use cursor::LineSchedule;
 pub use due_queue::{Candidate, DueQueue};
 pub use rate_limit::RateLimit;
 pub use tally::{SettledAttempt, Stopped, Tally};
@@ -51,7 +51,7 @@ pub struct PassLimits {
 
 pub struct Pass {
     pub store: Box<dyn Store + Send>,
-    pub line: CronLine,
+    pub line: LineSchedule,
     pub began_at: Instant,
     pub order: Order,
     pub limits: PassLimits,

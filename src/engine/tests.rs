@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use test_support::mixed_ages;
 
-use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
+use super::{Handlers, LineSchedule, Observer, Pass, PassLimits, SettledAttempt, Tally};
 use crate::handlers::{FixedOutcome, Handler, Workers};
 use crate::simulation::{self, Scenario};
 
@@ -32,7 +32,7 @@ struct Table {
     is_counted: bool,
 }
 
-/// One line of a crontab, whose passes go on from each other.
+/// A line of a crontab. Each pass continues from the pass before.
 struct Line {
     policy: Policy,
     cursor: Cursor,
@@ -85,7 +85,7 @@ fn options(every_secs: i64) -> PolicyOptions {
 }
 
 impl Table {
-    /// Records that were inserted so many seconds before midnight, numbered from 1 on.
+    /// Records that were inserted this many seconds before midnight, with ids from 1 on.
     fn new(ages: &[i64], is_counted: bool) -> Self {
         let table = Self { dir: tempfile::tempdir().unwrap(), is_counted };
         let connection = Connection::open(table.path()).unwrap();
@@ -133,9 +133,9 @@ impl Table {
         let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
         let pass = Pass {
             store: database.into_store(&state, Retry::new(None, clock)).unwrap(),
-            line: CronLine {
+            line: LineSchedule {
                 cursor: line.cursor.clone(),
-                ..CronLine::new(schedule(line.policy.clone()), capabilities(self.is_counted))
+                ..LineSchedule::new(schedule(line.policy.clone()), capabilities(self.is_counted))
             },
             began_at: Instant(now),
             order: Order::Newest,
@@ -178,13 +178,13 @@ fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
     tried
 }
 
-/// The same by the simulation.
+/// The attempts of the simulation.
 fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
     let scenario =
         Scenario { rows: (1..=3).map(row).collect(), is_cohort: false, start: Instant(0), secs };
     let policy = line.policy.clone();
-    let line = CronLine::new(schedule(policy), capabilities(is_counted));
+    let line = LineSchedule::new(schedule(policy), capabilities(is_counted));
     let run = simulation::run(&scenario, &line, Clock::at(Instant(0)));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {
@@ -193,13 +193,13 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     tried
 }
 
-/// To the whole minute, as passes start a little late.
+/// Attempts in whole minutes, because passes start a little late.
 fn minutes(tried: Tried) -> Tried {
     let whole = |at: Vec<i64>| at.into_iter().map(|at| at / MINUTE).collect();
     tried.into_iter().map(|(id, at)| (id, whole(at))).collect()
 }
 
-/// A pass in each tick, never at the same second of the minute, as with a real cron.
+/// The start of a pass in each tick, at different seconds of the minute, as with a real cron.
 fn ticks(every: i64, secs: i64) -> impl Iterator<Item = i64> {
     let step = usize::try_from(every).unwrap();
     (MIDNIGHT..=MIDNIGHT + secs).step_by(step).map(|now| now + now / MINUTE * 37 % 50)
@@ -270,7 +270,7 @@ fn attempts_that_end_at_the_same_time_on_many_threads_are_all_completed() {
 }
 
 #[test]
-fn passes_by_count_do_what_the_simulation_says() {
+fn passes_by_count_agree_with_the_simulation() {
     for spec in [
         "even",
         "constant:delay=150s",
@@ -289,13 +289,13 @@ fn passes_by_count_do_what_the_simulation_says() {
         assert_eq!(minutes(tried), minutes(expected), "{spec}");
         if spec.starts_with("sns") {
             let archived = table.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'ARCHIVED'");
-            assert_eq!(archived, 3, "seven attempts are all it has");
+            assert_eq!(archived, 3, "the policy has seven attempts");
         }
     }
 }
 
 #[test]
-fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
+fn passes_by_age_agree_with_the_simulation_without_a_counter() {
     let by_age = |spec: &str| {
         let backoff = parse_policy_by_age(spec, None, options(EVERY_SECS)).unwrap();
         Line::new(Policy::Slots(Slots::ByAge(backoff)))
@@ -315,7 +315,7 @@ fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
 }
 
 #[test]
-fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
+fn six_concurrent_lines_try_each_record_once_per_round() {
     const ROUNDS: usize = 250;
     let tiers = [0, 1, 7, 14, 30, 180, 360];
     let ages: Vec<i64> = (0..60).map(|id| tiers[id % 6] * DAY + 60).collect();

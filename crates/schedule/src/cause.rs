@@ -401,8 +401,8 @@ mod tests {
         }
         causes.add_error(&Id::Integer(1), Some(&format!("\u{1b}[31m{long}\n 17\u{1b}[0m")), None);
         causes.add_error(&Id::Integer(1), Some(" "), None);
-        let shown: Vec<_> = causes.ranked().iter().map(|(_, group)| group.error.clone()).collect();
-        assert_eq!(shown, ["timed out after 6s", UNKNOWN, &format!("{long} 17")]);
+        let errors: Vec<_> = causes.ranked().iter().map(|(_, group)| group.error.clone()).collect();
+        assert_eq!(errors, ["timed out after 6s", UNKNOWN, &format!("{long} 17")]);
         // By the folded text and by the newest error.
         for pattern in ["after *s", "AFTER 6S"] {
             assert_eq!(causes.find(pattern).unwrap().text(), "timed out after *s");

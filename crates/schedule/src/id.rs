@@ -137,7 +137,7 @@ mod tests {
     fn an_id_is_found_by_its_displayed_text() {
         let text = |text: &str| Id::Text(text.into());
         let composite = |parts: &[Id]| Id::Composite(parts.into());
-        for (id, shown) in [
+        for (id, typed) in [
             (Id::Integer(-7), "-7"),
             (text("7"), "7"),
             (text("a,b\\"), "a,b\\"),
@@ -146,8 +146,8 @@ mod tests {
             (composite(&[Id::Integer(7), text("7")]), "7,7"),
             (composite(&[text("a,b\\"), text(""), Id::Integer(1)]), "a\\,b\\\\,,1"),
         ] {
-            assert_eq!(id.full(), shown);
-            assert!(Id::readings(shown, id.parts().len()).contains(&id), "{shown}");
+            assert_eq!(id.full(), typed);
+            assert!(Id::readings(typed, id.parts().len()).contains(&id), "{typed}");
         }
         let uuid = Id::readings("0192F5A0-7C1e-7000-8000-00000000002A", 1);
         assert!(uuid.contains(&Id::readings("0192f5a07c1e7000800000000000002a", 1)[1]), "{uuid:?}");

@@ -61,7 +61,7 @@ fn facts(id: &Id, failures: u32, failed_at: Instant) -> Facts<'_> {
     }
 }
 
-/// Counts over all of u32, and among them those at which something happens.
+/// Counts over all of u32, with the interesting ones more often.
 fn counts() -> impl Strategy<Value = u32> {
     prop_oneof![0..200u32, any::<u32>(), u32::MAX - 2..=u32::MAX]
 }
@@ -118,8 +118,7 @@ proptest! {
             let backoff = backoff(spec, options);
             let ticks = |n: u64| i64::try_from(backoff.base.sum(n) / 60_000).unwrap();
             let (from, to) = (ticks(n), ticks(n + 1));
-            // Retry n begins where the lowest phase has it, ends where the highest has it, and
-            // the next one begins just behind that.
+            // Retry n extends from the lowest phase to the highest, and the next one follows without a gap.
             prop_assert_eq!(backoff.offset(0, n), from, "{}", spec);
             prop_assert_eq!(backoff.offset(u64::MAX, n), (to - 1).max(from), "{}", spec);
             prop_assert!((from..to.max(from + 1)).contains(&backoff.offset(phase, n)), "{}", spec);
@@ -127,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_store_leaves_out_is_never_due(
+    fn a_record_outside_the_window_is_never_due(
         id in ids(),
         failures in 0..60u32,
         every_secs in 1..20_000i64,
@@ -145,7 +144,7 @@ proptest! {
                 Verdict::Due(_)
             );
             prop_assert!(selected || !due, "{spec}");
-            // Where nothing is spread or drawn, nothing is selected in vain.
+            // Without jitter, all selected records are due.
             if matches!(backoff.jitter, Jitter::Spread { percent: 0 }) {
                 prop_assert_eq!(selected, due, "{}", spec);
             }
@@ -153,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn retries_by_age_are_those_whose_time_has_come(
+    fn retries_by_age_are_counted_up_to_that_age(
         id in ids(),
         percent in 0..=100u8,
         every_secs in prop_oneof![Just(1i64), Just(60), 1..5_000i64],
@@ -171,10 +170,9 @@ proptest! {
         }
     }
 
-    /// Where a record waits until, there a pass tries it, and no sooner: for slots also while the
-    /// passes catch up after a sleep.
+    /// By slots also while the passes catch up after a pause.
     #[test]
-    fn what_is_foretold_is_what_passes_do(
+    fn passes_try_a_record_at_the_forecast_instants(
         id in ids(),
         by_age in any::<bool>(),
         slept in prop_oneof![Just(1i64), 1..3_000i64],
@@ -202,9 +200,9 @@ proptest! {
                 time,
                 kept: HashMap::new(),
             };
-        let foretold: Vec<_> = rule.forecast(facts, NOW).take(4).map(|it| it.at).collect();
-        // Passes in every tick, each from where the last one came to.
-        let last = foretold.last().copied().unwrap_or(NOW);
+        let forecast: Vec<_> = rule.forecast(facts, NOW).take(4).map(|next| next.at).collect();
+        // A pass in every tick, each from the cursor of the last.
+        let last = forecast.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());
         while now <= last.min(Instant(NOW.0 + 40 * DAY)) {
             let time = policy.pass_time(reached, now, false);
@@ -214,9 +212,9 @@ proptest! {
             reached = time.span.map(|span| Slot::end_of(span.until));
             now = now.saturating_add(300);
         }
-        let foretold: Vec<_> =
-            foretold.into_iter().filter(|at| *at <= Instant(NOW.0 + 40 * DAY)).collect();
-        prop_assert_eq!(tried, foretold);
+        let forecast: Vec<_> =
+            forecast.into_iter().filter(|at| *at <= Instant(NOW.0 + 40 * DAY)).collect();
+        prop_assert_eq!(tried, forecast);
     }
 }
 
@@ -230,7 +228,7 @@ fn the_longest_life_returns_at_once() {
     }
 }
 
-/// The ticks in which passes try a record inserted at `inserted_at`, of those from `from` on.
+/// The ticks from `from` on in which passes try a record.
 fn ticks(tiers: &Tiers, id: i64, inserted_at: Instant, from: i64) -> Vec<i64> {
     let phase = crate::hash::phase(&Id::Integer(id));
     let next = |tick: &i64| tiers.next(phase, inserted_at, *tick);
@@ -241,7 +239,7 @@ fn tiers() -> Tiers {
     Tiers::parse(DEFAULT_TIERS, PolicyOptions { every_secs: 300, spread: None }).unwrap()
 }
 
-/// The intervals of the default tiers in ticks, and the ages that they reach to, in seconds.
+/// The intervals of the default tiers in ticks, and their maximum ages in seconds.
 const INTERVALS: [(i64, i64); 6] = [
     (1, DAY),
     (12, 7 * DAY),
@@ -268,7 +266,7 @@ fn a_record_that_never_succeeds_has_522_attempts_at_exactly_its_intervals() {
             if old == new {
                 assert_eq!(gap, new);
             } else {
-                // Into the next tier: neither twice at once nor longer than its interval.
+                // At the next tier: at least the old interval, at most the new one.
                 assert!(gap >= old && gap <= new, "{gap} between intervals of {old} and {new}");
             }
         }
@@ -285,7 +283,7 @@ fn no_slot_is_lost_in_a_sleep_and_the_load_after_it_stays_within_four_times() {
     let records: Vec<(i64, Instant)> =
         (1..=2_000).map(|id| (id, Instant(NOW.0 - id * 15_551 % (350 * DAY)))).collect();
     let start = NOW.tick(300);
-    // What a span of passes tries, pass by pass.
+    // The records that a pass tries.
     let tried = |reached: Slot, now: i64| {
         let span = slots.span(Some(reached), Instant(now * 300), false);
         let due = records.iter().filter(|(id, inserted_at)| {
@@ -307,18 +305,19 @@ fn no_slot_is_lost_in_a_sleep_and_the_load_after_it_stays_within_four_times() {
         }
         for (id, inserted_at) in &records {
             let slots = ticks(&tiers, *id, *inserted_at, start + 1);
-            let asked = slots.iter().take_while(|tick| **tick <= reached.tick).count();
-            let had = attempts[usize::try_from(*id).unwrap()];
-            // Slots of a record that is tried in each tick may fall into one pass.
+            let due = slots.iter().take_while(|tick| **tick <= reached.tick).count();
+            let tried = attempts[usize::try_from(*id).unwrap()];
+            // Several slots of a record that is tried in each tick may fall into one pass.
             let young = inserted_at.0 + DAY > NOW.0;
-            assert!(had == asked || young && had * 4 >= asked, "{id}: {had} of {asked}");
+            assert!(tried == due || young && tried * 4 >= due, "{id}: {tried} of {due}");
         }
         let normal = records.iter().map(|(_, inserted_at)| {
             let age = NOW.0 - inserted_at.0;
-            1.0 / INTERVALS.iter().find(|(_, most)| age <= *most).map_or(f64::MAX, |it| it.0 as f64)
+            let tier = INTERVALS.iter().find(|(_, max_age)| age <= *max_age);
+            1.0 / tier.map_or(f64::MAX, |(interval, _)| *interval as f64)
         });
         let normal: f64 = normal.sum();
-        // Chance varies what few records make; four times the usual is what the rule gives.
+        // Four times the usual load, and a margin for chance.
         assert!((heaviest as f64) < 4.0 * normal + 12.0, "{heaviest} of {normal}");
     }
 }
@@ -327,9 +326,9 @@ fn no_slot_is_lost_in_a_sleep_and_the_load_after_it_stays_within_four_times() {
 fn a_hundred_thousand_records_are_an_even_load() {
     const DAYS: i64 = 8;
     let tiers = tiers();
-    let (from, ticks_shown) = (NOW.tick(300), DAYS * DAY / 300);
-    let mut load = vec![0u32; usize::try_from(ticks_shown).unwrap()];
-    // They come in all the time, so that at each instant 100,000 are pending, of every age.
+    let (from, length) = (NOW.tick(300), DAYS * DAY / 300);
+    let mut load = vec![0u32; usize::try_from(length).unwrap()];
+    // Inserted evenly, so that at each instant 100,000 are pending, of every age.
     let count = 100_000 * (360 + DAYS) / 360;
     for id in 1..=count {
         let inserted_at = Instant(NOW.0 - 360 * DAY + id * (360 + DAYS) * DAY / count);
@@ -340,7 +339,7 @@ fn a_hundred_thousand_records_are_an_even_load() {
         }
     }
     let (peak, total) = (load.iter().max().copied().unwrap(), load.iter().sum::<u32>());
-    let mean = f64::from(total) / ticks_shown as f64;
+    let mean = f64::from(total) / length as f64;
     assert!((490.0..515.0).contains(&mean), "{mean}");
     assert!(f64::from(peak) <= 1.2 * mean, "{peak} of {mean}");
 }
@@ -354,10 +353,10 @@ fn a_pass_that_was_cut_short_goes_on_within_the_tick() {
         .collect();
     all.sort_unstable();
     for cut in [0, 1, 25, 49] {
-        let behind = (1..=50)
+        let left = (1..=50)
             .filter_map(|id| slots.next(&Id::Integer(id), inserted_at, all[cut]))
             .filter(|slot| slot.tick == NOW.tick(300));
-        assert_eq!(behind.count(), 49 - cut);
+        assert_eq!(left.count(), 49 - cut);
     }
 }
 
@@ -368,8 +367,8 @@ fn a_cursor_in_the_future_counts_as_none() {
     let none = Span { after: Slot::end_of(now - 1), until: now };
     assert_eq!(slots.span(None, NOW, false), none);
     assert_eq!(slots.span(Some(Slot::end_of(now + 1)), NOW, false), none);
-    let behind = slots.span(Some(Slot::end_of(now - 100)), NOW, false);
-    assert_eq!((behind.after.tick, behind.until), (now - 100, now - 96));
+    let late = slots.span(Some(Slot::end_of(now - 100)), NOW, false);
+    assert_eq!((late.after.tick, late.until), (now - 100, now - 96));
     assert_eq!(slots.span(Some(Slot::end_of(now - 100)), NOW, true).until, now);
 }
 

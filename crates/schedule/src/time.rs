@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_span_shows_its_two_largest_units() {
-        for (secs, shown) in [
+        for (secs, text) in [
             (0, "0s"),
             (59, "59s"),
             (61, "1m 1s"),
@@ -178,7 +178,7 @@ mod tests {
             (98_765, "1d 3h"),
             (-5, "0s"),
         ] {
-            assert_eq!(span(secs), shown);
+            assert_eq!(span(secs), text);
         }
     }
 }

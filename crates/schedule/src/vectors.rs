@@ -1,4 +1,4 @@
-//! Vectors, the values that the rules must have, row by row: tests/fixtures/retry.csv.
+//! Test vectors of the formulas: tests/fixtures/retry.csv.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::spec::{PolicyOptions, parse_policy};
 use crate::time::Instant;
 use crate::verdict::{Reason, Verdict};
 
-/// One row: the named parameters, and the rest by name as well.
+/// A row of the file.
 struct Row<'a> {
     params: BTreeMap<&'a str, &'a str>,
     id: &'a str,
@@ -63,7 +63,7 @@ impl Row<'_> {
         backoff.drawn_ms(&self.integer_id(), self.n())
     }
 
-    /// Tiers are those of the default, in ticks of five minutes.
+    /// The default tiers, in ticks of five minutes.
     fn slots(&self) -> Slots {
         Slots::Progressive(tiers())
     }
@@ -149,8 +149,8 @@ fn value(function: &str, row: &Row) -> String {
     }
 }
 
-/// What the row expects, in the unit of [`value`]: the specification gives six decimals of a
-/// second, the program keeps whole milliseconds.
+/// The expected text in the unit of [`value`]: the specification has six decimals of a second, the program whole
+/// milliseconds.
 fn expected(function: &str, text: &str) -> String {
     if function != "zaqar" {
         return text.into();
@@ -159,7 +159,7 @@ fn expected(function: &str, text: &str) -> String {
     ((micros + 500) / 1000).to_string()
 }
 
-/// The fields of a line of CSV, in which a field with commas stands in quotes.
+/// The fields of a line of CSV. A field with commas is quoted.
 fn fields(line: &str) -> Vec<&str> {
     let mut fields = Vec::new();
     let mut rest = Some(line);
@@ -178,7 +178,7 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_row_has_its_value() {
+fn every_row_has_the_expected_value() {
     let csv = include_str!("../../../tests/fixtures/retry.csv");
     let mut wrong = Vec::new();
     let mut rows = 0;
@@ -197,20 +197,20 @@ fn every_row_has_its_value() {
 
 /// The reference is another program, in another language.
 #[test]
-fn the_values_from_phases_are_those_of_the_reference() {
+fn the_reference_program_writes_the_same_values() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
-    let made = std::process::Command::new("/usr/bin/python3")
+    let reference = std::process::Command::new("/usr/bin/python3")
         .args(["-B", "retry.py"])
         .current_dir(directory)
         .output()
         .unwrap();
     let csv = include_str!("../../../tests/fixtures/retry.csv");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    assert!(String::from_utf8_lossy(&made.stdout) == csv, "retry.csv is not what retry.py makes");
+    assert!(reference.status.success(), "{}", String::from_utf8_lossy(&reference.stderr));
+    assert!(String::from_utf8_lossy(&reference.stdout) == csv, "retry.py prints another file");
 }
 
 #[test]
-fn the_first_six_waits_of_the_documents_are_those_of_the_policies() {
+fn the_documents_list_the_first_six_delays_of_each_policy() {
     let mut rows = 0;
     for line in include_str!("../../../docs/schedules.md").lines() {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
@@ -221,14 +221,14 @@ fn the_first_six_waits_of_the_documents_are_those_of_the_policies() {
         }
         let options = PolicyOptions { every_secs: 60, spread: None };
         let backoff = parse_policy(spec, None, options).unwrap();
-        let shown = (1..=6).map(|failures| {
-            // A wait of nothing ends with the next pass.
+        let expected = (1..=6).map(|failures| {
+            // A delay of 0 ends with the next pass.
             let delay = |id| backoff.delay(&Id::Integer(id), failures).max(1);
             let delays = (1..=5000).map(delay);
             let (low, high) = (delays.clone().min().unwrap(), delays.max().unwrap());
             if low == high { low.to_string() } else { format!("{low}-{high}") }
         });
-        assert_eq!(waits, shown.collect::<Vec<_>>().join(" "), "{spec}");
+        assert_eq!(waits, expected.collect::<Vec<_>>().join(" "), "{spec}");
         rows += 1;
     }
     assert_eq!(rows, 11);

@@ -133,9 +133,9 @@ mod tests {
             assert_eq!(one_line(&line), line, "escaped once");
         }
         assert_eq!(one_line("a\n\u{202e}b\u{85}"), "a\\n\\u{202e}b\\u{85}");
-        for shown in ["größer → \"so\" \\ it's", "日本語", "❤\u{fe0f}", "نص", "e\u{301}"]
+        for visible in ["größer → \"so\" \\ it's", "日本語", "❤\u{fe0f}", "نص", "e\u{301}"]
         {
-            assert_eq!(one_line(shown), shown);
+            assert_eq!(one_line(visible), visible);
         }
     }
 

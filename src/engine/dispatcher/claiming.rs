@@ -17,6 +17,7 @@ use crate::engine::tally::log_expired;
 /// a process that does not run.
 const SPARE: usize = 8;
 const FEW: usize = 64;
+
 impl Dispatcher {
     /// Claims due records for at most `free` places, and appends them to `claimed`.
     pub(super) fn claim(&mut self, free: usize, claimed: &mut Vec<DueRecord>) -> Result<()> {

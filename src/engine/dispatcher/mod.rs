@@ -153,7 +153,7 @@ impl Dispatcher {
 
     /// Runs a round that settles ended attempts.
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
-        let (has_ended, was_held_back) = (!ended.is_empty(), self.waits());
+        let (has_ended, was_waiting) = (!ended.is_empty(), self.has_waiting());
         let ended = self.without_doubtful(ended);
         if !self.is_lost
             && let Err(error) = self.round(&ended, submit)
@@ -169,13 +169,13 @@ impl Dispatcher {
             self.unwritten.attempts.extend(unsettled);
         }
         // A round without attempts is run by the main thread itself.
-        if has_ended && self.is_idle() || self.waits() && !was_held_back {
+        if has_ended && self.is_idle() || self.has_waiting() && !was_waiting {
             self.wake.turn();
         }
     }
 
     /// True if records wait for a time, not only for a free handler.
-    fn waits(&self) -> bool {
+    fn has_waiting(&self) -> bool {
         self.is_held_back
             || self.is_held_off
             || !self.unreported.is_empty()
@@ -183,8 +183,8 @@ impl Dispatcher {
     }
 
     /// Time until records that are held back may be tried.
-    fn held_back(&self) -> Option<Duration> {
-        if !self.waits() || self.is_cut_short() {
+    fn waiting_time(&self) -> Option<Duration> {
+        if !self.has_waiting() || self.is_cut_short() {
             return None;
         }
         let clock = self.pass.clock;
@@ -255,7 +255,7 @@ impl Dispatcher {
 
     fn next_round(&mut self) -> Step {
         let again = self.write_again_in();
-        let pause = match self.held_back() {
+        let pause = match self.waiting_time() {
             None if !self.is_idle() => {
                 return again.map_or(Step::Wait(Duration::MAX), Step::RoundAfter);
             }
@@ -279,7 +279,7 @@ impl Dispatcher {
 
     /// Begins nothing more; attempts in hand are settled. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
-        if self.pass.stop.is_stopping() && !self.has_waited_for_nothing(&error) {
+        if self.pass.stop.is_stopping() && !self.has_only_waited(&error) {
             log::debug!("{}", chain(&error));
         } else {
             self.error.get_or_insert(error);
@@ -288,7 +288,7 @@ impl Dispatcher {
     }
 
     /// True if the pass only waited for a lock until --max-runtime. After a signal that is not reported.
-    fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
+    fn has_only_waited(&self, error: &anyhow::Error) -> bool {
         let is_locked = Exit::from(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;
         is_locked && did_nothing && self.pass.stop.signalled().is_none()
@@ -451,6 +451,6 @@ impl Dispatcher {
 /// At most `most` ids, and dots in place of the others.
 fn first_of(ids: impl ExactSizeIterator<Item: ToString>, most: usize) -> String {
     let more = (ids.len() > most).then(|| "...".into());
-    let shown: Vec<_> = ids.take(most).map(|id| id.to_string()).chain(more).collect();
-    shown.join(", ")
+    let list: Vec<_> = ids.take(most).map(|id| id.to_string()).chain(more).collect();
+    list.join(", ")
 }

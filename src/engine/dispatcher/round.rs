@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Reach, Record, Slot, Status};
-use backlog_store::{Refusal, RowWrite, Store, WriteResult};
+use backlog_store::{Guards, Refusal, RowWrite, Store, WriteResult};
 
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
@@ -50,12 +50,12 @@ impl Dispatcher {
         self.write_again()?;
         let still_in_hand = self.in_hand.len() - ended.len() - self.answered();
         let free = self.places().saturating_sub(still_in_hand);
-        if free > self.room() && !ended.is_empty() {
+        if free > self.free_claims() && !ended.is_empty() {
             // Doubtful records are held as well.
             self.write_outcomes(ended)?;
             ended = &[];
         }
-        let mut free = free.min(self.room());
+        let mut free = free.min(self.free_claims());
         // If a charge is refused, the next record gets the place.
         loop {
             let (claimed, handed_out) = self.fill(free, ended, submit)?;
@@ -99,7 +99,7 @@ impl Dispatcher {
         self.handlers.handler.capacity().min(self.pass.store.limits().most_claims / 2)
     }
 
-    fn room(&self) -> usize {
+    fn free_claims(&self) -> usize {
         self.pass.store.limits().most_claims.saturating_sub(self.in_hand.len())
     }
 
@@ -171,31 +171,9 @@ impl Dispatcher {
     ) -> usize {
         let (mut jobs, mut too_large) = (Vec::new(), Vec::new());
         let began = self.pass.clock.monotonic();
-        for (DueRecord { record, slot }, charged) in claimed {
-            let charged = match charged {
-                WriteResult::Written | WriteResult::WrittenAfterLoss => None,
-                WriteResult::Charged(charged) => Some(charged),
-                WriteResult::ChangedMeanwhile => {
-                    self.forget_slot(&record.id);
-                    self.pass.store.release(&record.id);
-                    continue;
-                }
-                WriteResult::ClaimLost => {
-                    self.keep_slot(&record.id);
-                    self.pass.store.release(&record.id);
-                    self.left += 1;
-                    self.busy.push(Candidate::from(&*record));
-                    continue;
-                }
-                WriteResult::Refused(error) => {
-                    self.pass.store.release(&record.id);
-                    self.left += 1;
-                    let error =
-                        format!("it cannot be set to {}: {}", Status::Error.name(), error.why);
-                    self.refuse_to_try(&record, slot, &error);
-                    continue;
-                }
-            };
+        for (due, result) in claimed {
+            let Some(charged) = self.after_charge(&due, result) else { continue };
+            let DueRecord { record, slot } = due;
             log_begun(&record, &self.rule);
             self.rule.kept.remove(&record.id);
             self.cursor.handed_out(&record, slot);
@@ -228,6 +206,28 @@ impl Dispatcher {
             submit(too_large);
         }
         count
+    }
+
+    /// The row after the charge, if it shows one. `None` if the record was not charged, so it is released.
+    fn after_charge(&mut self, due: &DueRecord, result: WriteResult) -> Option<Option<Guards>> {
+        let DueRecord { record, slot } = due;
+        match result {
+            WriteResult::Written | WriteResult::WrittenAfterLoss => return Some(None),
+            WriteResult::Charged(charged) => return Some(Some(charged)),
+            WriteResult::ChangedMeanwhile => self.forget_slot(&record.id),
+            WriteResult::ClaimLost => {
+                self.keep_slot(&record.id);
+                self.left += 1;
+                self.busy.push(Candidate::from(&**record));
+            }
+            WriteResult::Refused(error) => {
+                self.left += 1;
+                let why = format!("it cannot be set to {}: {}", Status::Error.name(), error.why);
+                self.refuse_to_try(record, *slot, &why);
+            }
+        }
+        self.pass.store.release(&record.id);
+        None
     }
 }
 

@@ -74,14 +74,13 @@ impl Dispatcher {
             self.begin_no_more(error);
         }
         let count = claimed.len();
-        let is_alone = claimed.is_empty() && !ended.is_empty();
         let now = self.pass.clock.now();
         match self.write(ended, &claimed) {
             Ok(charged) => {
                 Ok((count, self.hand_out(claimed.into_iter().zip(charged), now, submit)))
             }
             // The charges may be the cause, so the outcomes are written without them.
-            Err(error) if ended.is_empty() || !is_alone && Exit::from(&error) != Exit::TryLater => {
+            Err(error) if ended.is_empty() || count > 0 && Exit::from(&error) != Exit::TryLater => {
                 self.release_all(claimed);
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| (0, 0))

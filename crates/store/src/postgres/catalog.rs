@@ -174,7 +174,7 @@ impl Catalog for RefCell<Session> {
         Ok(column.into_expression())
     }
 
-    /// A column counts as read if its name occurs. Too many columns do no harm: their changes are noticed, too.
+    /// A column counts as read if its name occurs. A superfluous column only guards against more changes.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in ConditionProbe::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {

@@ -115,7 +115,7 @@ impl Engine for PgEngine {
         params: &[Value],
         each: impl FnMut(&Row) -> bool,
     ) -> DbResult<()> {
-        self.session.stream(sql, &texts(params), each)
+        self.session.stream(None, sql, &texts(params), each)
     }
 
     fn search(

@@ -153,16 +153,6 @@ impl Session {
         })?)
     }
 
-    /// Passes each row to `each` as it comes in, until that returns false.
-    pub fn stream(
-        &mut self,
-        sql: &str,
-        params: &[Param],
-        each: impl FnMut(&Row) -> bool,
-    ) -> DbResult<()> {
-        self.stream_after(None, sql, params, each)
-    }
-
     /// [`stream`](Self::stream) for a search, or for values that are shown or written. The statement runs in its own
     /// transaction, unless the session is read-only and so already in one.
     pub fn search(
@@ -172,22 +162,22 @@ impl Session {
         each: impl FnMut(&Row) -> bool,
     ) -> DbResult<()> {
         if self.access == Access::ReadOnly {
-            return self.stream(sql, params, each);
+            return self.stream(None, sql, params, each);
         }
         // A search of many rows takes long, so it has no time limit. The server would also compile the conditions,
         // which takes longer than to evaluate them. The settings are local because of poolers.
         let limit = self.connection.limit.take();
         let begin = format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"));
-        let searched = self.stream_after(Some(&begin), sql, params, each);
+        let searched = self.stream(Some(&begin), sql, params, each);
         let ended = self.batch("COMMIT");
         self.connection.limit = limit;
         searched.and(ended)
     }
 
-    /// [`stream`](Self::stream) after a batch that is sent together with the statement.
-    fn stream_after(
+    /// Passes each row to `each` as it comes in, until that returns false. `begin` is sent together with the statement.
+    pub fn stream(
         &mut self,
-        batch: Option<&str>,
+        begin: Option<&str>,
         sql: &str,
         params: &[Param],
         mut each: impl FnMut(&Row) -> bool,
@@ -196,9 +186,9 @@ impl Session {
         let params: Vec<_> = params.map(|(value, of)| (value as &dyn ToSql, of)).collect();
         let request = async |client: &Client| {
             let rows = client.query_typed_raw(sql, params);
-            let Some(batch) = batch else { return rows.await };
-            let (done, rows) = join(client.batch_execute(batch), rows).await;
-            done.and(rows)
+            let Some(begin) = begin else { return rows.await };
+            let (begun, rows) = join(client.batch_execute(begin), rows).await;
+            begun.and(rows)
         };
         Ok(self.reading(|session| {
             let mut rows = pin!(session.connection.wait(request)?);

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::tokens::{Token, condition_of_index, identifiers, tokens};
 use crate::writes::RowConstraints;
 
-/// Clauses after `ON CONFLICT` that do more than fail the statement, as the default ABORT does.
+/// Clauses after `ON CONFLICT` that do more than fail the statement. The default, ABORT, only fails it.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 
 pub fn triggers(connection: &Connection, table: &Table) -> Result<Vec<String>> {

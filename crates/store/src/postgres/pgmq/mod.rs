@@ -100,7 +100,7 @@ pub const NEVER_SECS: i32 = i32::MAX;
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
                            FROM pg_catalog.unnest($2::bigint[]) AS given(id)";
 
-/// The writes of a round by the function of pgmq. Each is a list of message ids, with parallel lists of parameters.
+/// The writes of a round, sorted by statement: message ids, and parallel lists of other parameters.
 #[derive(Default)]
 pub struct MessageWrites {
     pub done: Vec<i64>,

@@ -31,8 +31,8 @@ use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled};
 use super::statements::{
-    self, LockKeys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, rows_after,
-    still_pending, take_locks, unlock,
+    self, LockKeys, LockRequest, claims, granted, held_keys, lock_and_read, lock_and_read_singly,
+    rows_after, still_pending, take_locks, unlock,
 };
 use super::{PgDatabase, PgEngine, Server};
 use crate::clock::Clock;
@@ -70,8 +70,8 @@ fn keys_of(table: &str, id: &Id) -> LockKeys {
     [first, splitmix64(first)].map(u64::cast_signed)
 }
 
-fn first_keys(wanted: &[(&Id, LockKeys)]) -> Vec<i64> {
-    wanted.iter().map(|(_, keys)| keys[0]).collect()
+fn first_keys(wanted: &[LockRequest]) -> Vec<i64> {
+    wanted.iter().map(|wanted| wanted.keys[0]).collect()
 }
 
 struct LockedRecord {
@@ -246,10 +246,10 @@ impl Locks<PgEngine> for PgLocks {
         let lock = take_locks(LOCK, first_keys(&wanted), free_first);
         let read = |rows: &[Row]| {
             let mut granted = granted(rows).into_iter();
-            wanted.retain(|(id, _)| {
+            wanted.retain(|wanted| {
                 let is_granted = granted.next() == Some(true);
                 if !is_granted {
-                    self.ahead.add(id, Claim::Busy);
+                    self.ahead.add(wanted.id, Claim::Busy);
                 }
                 is_granted
             });
@@ -348,7 +348,7 @@ impl PgLocks {
     }
 
     /// Returns the candidates to claim ahead, without records that this pass holds.
-    fn choose_ahead<'a>(&mut self, table: &Table, next: &'a [Id]) -> Vec<(&'a Id, LockKeys)> {
+    fn choose_ahead<'a>(&mut self, table: &Table, next: &'a [Id]) -> Vec<LockRequest<'a>> {
         let ids = self.ahead.choose(next);
         let is_uncertain = self.is_uncertain.contains(&true);
         if self.pooled || is_uncertain || self.limits().hold_off.is_some() {
@@ -357,7 +357,8 @@ impl PgLocks {
         let mut distinct = HashSet::new();
         let free = ids.iter().filter(|id| !self.held.contains_key(id) && distinct.insert(*id));
         let most = MOST_HELD.saturating_sub(self.held.len());
-        free.take(most).map(|id| (id, keys_of(&table.sql, id))).collect()
+        let request = |(index, id)| LockRequest { index, id, keys: keys_of(&table.sql, id) };
+        free.take(most).enumerate().map(request).collect()
     }
 
     fn open_session(&mut self, server: &Arc<Server>) -> Result<()> {
@@ -477,7 +478,7 @@ impl PgLocks {
             let is_gone = |index: &usize| pending.binary_search(index).is_err();
             (0..ids.len()).filter(is_gone).for_each(|index| claims[index] = Claim::Gone);
         }
-        let (indexes, wanted) = self.choose(table, &ids, first.len(), &mut claims);
+        let mut wanted = self.choose(table, &ids, first.len(), &mut claims);
         if wanted.is_empty() {
             return Ok(claims);
         }
@@ -485,43 +486,42 @@ impl PgLocks {
             writing.plan_for_rounds()?;
         }
         let granted = self.take_first_locks(writing, &first_keys(&wanted))?;
-        let granted = indexes.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
-        let (indexes, wanted): (Vec<_>, Vec<_>) = granted.map(|(candidate, _)| candidate).unzip();
+        let mut granted = granted.into_iter();
+        wanted.retain(|_| granted.next() == Some(true));
         if wanted.is_empty() {
             return Ok(claims);
         }
         let read = self.lock_and_read(writing, table, &wanted)?;
-        for ((index, (id, keys)), claim) in indexes.into_iter().zip(wanted).zip(read) {
-            self.note_claim(id, keys, &claim);
-            claims[index] = claim;
+        for (wanted, claim) in wanted.iter().zip(read) {
+            self.note_claim(wanted, &claim);
+            claims[wanted.index] = claim;
         }
         Ok(claims)
     }
 
-    /// Chooses the candidates to lock, at most `most` of those that are not gone, each once, and returns their indexes,
-    /// too. Their claims are busy until a lock is granted.
+    /// Chooses the records to lock: at most `most` of those that are not gone, each once. Their claims are busy until a
+    /// lock is granted.
     fn choose<'a>(
         &self,
         table: &Table,
         ids: &[&'a Id],
         most: usize,
         claims: &mut [Claim],
-    ) -> (Vec<usize>, Vec<(&'a Id, LockKeys)>) {
-        let (mut indexes, mut wanted, mut distinct) = (Vec::new(), Vec::new(), HashSet::new());
-        for (index, id) in ids.iter().enumerate() {
+    ) -> Vec<LockRequest<'a>> {
+        let (mut wanted, mut distinct) = (Vec::new(), HashSet::new());
+        for (index, id) in ids.iter().copied().enumerate() {
             if wanted.len() == most || !matches!(claims[index], Claim::NotAsked) {
                 continue;
             }
             claims[index] = Claim::Busy;
             let keys = keys_of(&table.sql, id);
-            if self.held.contains_key(*id) {
+            if self.held.contains_key(id) {
                 log::warn!("record {id} is skipped: this pass has it already");
             } else if distinct.insert(keys) {
-                indexes.push(index);
-                wanted.push((*id, keys));
+                wanted.push(LockRequest { index, id, keys });
             }
         }
-        (indexes, wanted)
+        wanted
     }
 
     /// Takes the second locks of records, and reads the records. That is a separate statement after the first locks
@@ -530,7 +530,7 @@ impl PgLocks {
         &mut self,
         writing: &mut Session,
         table: &Table,
-        wanted: &[(&Id, LockKeys)],
+        wanted: &[LockRequest],
     ) -> DbResult<Vec<Claim>> {
         let freed = if self.pooled { Vec::new() } else { self.to_free[1].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
@@ -556,7 +556,7 @@ impl PgLocks {
     fn note_claimed_ahead(
         &mut self,
         table: &Table,
-        wanted: &[(&Id, LockKeys)],
+        wanted: &[LockRequest],
         claimed: DbResult<Vec<Row>>,
     ) {
         match claimed {
@@ -565,11 +565,10 @@ impl PgLocks {
                 if !wanted.is_empty() {
                     self.to_free[1].clear();
                 }
-                for (claim, (id, keys)) in
-                    claims(table, wanted.len(), &rows).into_iter().zip(wanted)
-                {
-                    self.note_claim(id, *keys, &claim);
-                    self.ahead.add(id, claim);
+                let claims = claims(table, wanted.len(), &rows);
+                for (claim, wanted) in claims.into_iter().zip(wanted) {
+                    self.note_claim(wanted, &claim);
+                    self.ahead.add(wanted.id, claim);
                 }
             }
             Err(error) => {
@@ -642,11 +641,13 @@ impl PgLocks {
     }
 
     /// Notes the locks of a record whose first lock was granted, by the result of its claim.
-    fn note_claim(&mut self, id: &Id, keys: LockKeys, claim: &Claim) {
+    fn note_claim(&mut self, wanted: &LockRequest, claim: &Claim) {
+        let keys = wanted.keys;
         let has_lock = [true, !self.pooled];
         match claim {
             Claim::Held(record) => {
-                self.held.insert(id.clone(), LockedRecord::new(record.clone(), keys, has_lock));
+                self.held
+                    .insert(wanted.id.clone(), LockedRecord::new(record.clone(), keys, has_lock));
             }
             Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => self.to_free[0].push(keys[0]),
             Claim::Gone | Claim::Ambiguous => {

@@ -23,6 +23,14 @@ use crate::writes::{Guards, RowWrite};
 /// Keys of the first and the second lock of a record.
 pub type LockKeys = [i64; 2];
 
+/// A record to claim.
+pub struct LockRequest<'a> {
+    /// Index among the ids that the caller wants.
+    pub index: usize,
+    pub id: &'a Id,
+    pub keys: LockKeys,
+}
+
 /// Rows that a statement gets as parameters: each column is an array.
 #[derive(Default)]
 struct Given {
@@ -169,11 +177,11 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
 pub fn lock_and_read_singly(
     session: &mut Session,
     table: &Table,
-    wanted: &[(&Id, LockKeys)],
+    wanted: &[LockRequest],
     takes_locks: bool,
 ) -> DbResult<Vec<Claim>> {
-    let free = |session: &mut Session, wanted: &[(&Id, LockKeys)]| match takes_locks {
-        true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
+    let free = |session: &mut Session, wanted: &[LockRequest]| match takes_locks {
+        true => unlock(session, wanted.iter().map(|wanted| wanted.keys[1]).collect()),
         false => Ok(()),
     };
     free(session, wanted)?;
@@ -304,14 +312,14 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
 /// for values itself.
 pub fn lock_and_read(
     table: &Table,
-    wanted: &[(&Id, LockKeys)],
+    wanted: &[LockRequest],
     freed: Vec<i64>,
     takes_locks: bool,
 ) -> Request {
     let mut params = vec![Param::Integers(freed)];
-    params.extend(ids(table, wanted.iter().map(|(id, _)| *id)));
+    params.extend(ids(table, wanted.iter().map(|wanted| wanted.id)));
     params.push(numbers(0..wanted.len()));
-    params.push(Param::Integers(wanted.iter().map(|(_, keys)| keys[1]).collect()));
+    params.push(Param::Integers(wanted.iter().map(|wanted| wanted.keys[1]).collect()));
     let mut given = Given { params: 1, ..Given::default() };
     let has_id = given.ids(table);
     given.numbers();

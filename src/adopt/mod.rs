@@ -16,7 +16,7 @@ use crate::terminal::Terminal;
 use columns::TableProfile;
 use known::Known;
 pub use known::is_known;
-use proposal::Proposal;
+pub use proposal::Proposal;
 pub use words::resembles_queue;
 
 pub fn propose<'a>(

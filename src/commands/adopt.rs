@@ -1,8 +1,6 @@
-//! `backlog adopt`: proposes a backlog.toml for a table. Standard output is the file alone; nothing is written to
-//! the database.
+//! `backlog adopt`: proposes a backlog.toml for a table. Standard output is the file alone. The database is only read.
 
 use std::io::{self, IsTerminal};
-use std::iter;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,7 +9,7 @@ use backlog_store::ownership::PathKind;
 use backlog_store::{Access, CatalogTable, chain, secure_file};
 
 use super::{Console, LastPings, Signals, check, open};
-use crate::adopt::{is_known, propose, resembles_queue};
+use crate::adopt::{Proposal, is_known, propose, resembles_queue};
 use crate::cli::{AdoptArgs, CheckArgs};
 use crate::exit::{Exit, usage};
 use crate::options::keys::all;
@@ -35,7 +33,7 @@ pub fn run(
     let mut database = location(db.clone(), None, environment)?.explore()?;
     let name = match args.table.as_ref().or(args.name.as_ref()) {
         Some(name) => name.clone(),
-        None => chosen(&database.tables()?, &database.label(), console)?,
+        None => choose_table(&database.tables()?, &database.label(), console)?,
     };
     let outline = database.outline(&name)?;
     let mut proposal = propose(&outline, console.clock.now(), terminal)?;
@@ -43,39 +41,23 @@ pub fn run(
     let file = secure_file::read(&environment.directory.join("backlog.toml"));
     let file =
         file.map_or_else(|_| String::new(), |(bytes, _)| String::from_utf8_lossy(&bytes).into());
-    let is_taken = |name: &str| file.lines().any(|line| line.trim() == format!("[queue.{name}]"));
-    let usual = proposal.queue.clone();
-    let mut names =
-        iter::once(usual.clone()).chain((2..).map(|number| format!("{usual}-{number}")));
-    if let Some(free) = names.find(|name| !is_taken(name)).filter(|name| *name != usual) {
-        terminal
-            .say(&format!("backlog.toml has a queue {usual} already: this one is named {free}"));
-        proposal.queue = free;
-    }
+    choose_free_name(&mut proposal, &file);
     let state_dir = layers.path("state_dir").map(|path| environment.directory.join(path));
     // Every pass has to find the same state.
     let state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
     let section = |db: &Path| proposal.section(&db.to_string_lossy(), state_dir.as_deref());
-    // A file by its whole path, a server without its password.
-    let written = match is_server {
+    // A file has its whole path, a URL no password.
+    let db_in_file = match is_server {
         true => backlog_store::without_password(&db.to_string_lossy()).into(),
         false => environment.directory.join(&db),
     };
-    let (table, place) = (one_line(&outline.name), one_line(&database.label()));
+    let (table, label) = (one_line(&outline.name), one_line(&database.label()));
     let gap = if file.is_empty() { "" } else { "\n" };
     let text = format!(
-        "{gap}# Proposed by `backlog adopt` for table {table} of {place}.\n# Nothing was changed there.\n\n{}",
-        section(&written)
+        "{gap}# Proposed by `backlog adopt` for table {table} of {label}.\n# Nothing was changed there.\n\n{}",
+        section(&db_in_file)
     );
-    let cannot = |why: &str| anyhow!("table {table} cannot be described as TOML: {why}");
-    // A question that is open counts as a value here.
-    let parsed = |text: &str| text.replace('?', "0").parse::<toml::Table>();
-    let meant = parsed(&text).map_err(|error| cannot(error.message()))?;
-    let shown = toml_text(&text);
-    if parsed(&shown).ok() != Some(meant) {
-        bail!(cannot("a name has characters that do not show"));
-    }
-    console.out.write_all(shown.as_bytes())?;
+    console.out.write_all(printable(&text, &table)?.as_bytes())?;
     console.out.flush()?;
     drop(database);
     let columns = counted(outline.columns.len() as u64, "column");
@@ -90,29 +72,62 @@ pub fn run(
         let known = all().map(|key| key.name).collect();
         let typed = TypedOptions { known, ..TypedOptions::default() };
         let resolved = sources.resolve(&typed, Some(&proposal.queue))?;
-        exit = checked(&resolved, outline.is_large, console)?;
+        exit = check_proposal(&resolved, outline.is_large, console)?;
     }
-    terminal.say("next:");
-    if io::stdout().is_terminal() {
-        let table = shlex::try_quote(&outline.name).unwrap_or_default();
-        terminal.say(&format!("  backlog adopt {table} --db ... >> backlog.toml"));
-    }
-    if proposal.questions > 0 {
-        terminal.say("  answer each QUESTION in backlog.toml, in place of its ?");
-    }
-    terminal.say("  name your command as exec in backlog.toml");
-    for (command, option) in [("check", ""), ("process", " --dry-run"), ("crontab", "")] {
-        terminal.say(&format!("  backlog {command} --queue {}{option}", proposal.queue));
-    }
+    print_next_steps(&proposal, &outline.name);
     Ok(exit)
 }
 
-/// The only table that is known or has columns of a queue; or the one that somebody at the terminal chooses.
-fn chosen(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> Result<String> {
+/// Names the queue so that no queue of the file has the same name.
+fn choose_free_name(proposal: &mut Proposal<'_>, file: &str) {
+    let is_taken = |name: &str| file.lines().any(|line| line.trim() == format!("[queue.{name}]"));
+    let usual = proposal.queue.clone();
+    let mut number = 2;
+    while is_taken(&proposal.queue) {
+        proposal.queue = format!("{usual}-{number}");
+        number += 1;
+    }
+    if proposal.queue != usual {
+        let named = format!("this one is named {}", proposal.queue);
+        proposal.terminal.say(&format!("backlog.toml has a queue {usual} already: {named}"));
+    }
+}
+
+/// Escapes hidden characters. Fails if the text then means something else, or is no TOML.
+fn printable(text: &str, table: &str) -> Result<String> {
+    let cannot = |why: &str| anyhow!("table {table} cannot be described as TOML: {why}");
+    // An open question counts as a value here.
+    let parse = |text: &str| text.replace('?', "0").parse::<toml::Table>();
+    let meant = parse(text).map_err(|error| cannot(error.message()))?;
+    let escaped = toml_text(text);
+    if parse(&escaped).ok() != Some(meant) {
+        bail!(cannot("a name has characters that do not show"));
+    }
+    Ok(escaped)
+}
+
+fn print_next_steps(proposal: &Proposal<'_>, table: &str) {
+    let say = |line: &str| proposal.terminal.say(line);
+    say("next:");
+    if io::stdout().is_terminal() {
+        let table = shlex::try_quote(table).unwrap_or_default();
+        say(&format!("  backlog adopt {table} --db ... >> backlog.toml"));
+    }
+    if proposal.questions > 0 {
+        say("  answer each QUESTION in backlog.toml, in place of its ?");
+    }
+    say("  name your command as exec in backlog.toml");
+    for (command, option) in [("check", ""), ("process", " --dry-run"), ("crontab", "")] {
+        say(&format!("  backlog {command} --queue {}{option}", proposal.queue));
+    }
+}
+
+/// The only table that is known or resembles a queue; otherwise a choice at the terminal.
+fn choose_table(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> Result<String> {
     let with = |is: fn(&CatalogTable) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
-    let found = [with(is_known), with(resembles_queue)].into_iter().find(|it| !it.is_empty());
+    let found = [with(is_known), with(resembles_queue)].into_iter().find(|names| !names.is_empty());
     if let Some([only]) = found.as_deref() {
         return Ok(only.clone());
     }
@@ -127,12 +142,12 @@ fn chosen(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> Result
     })
 }
 
-/// Checks the proposal as if it stood in backlog.toml, and says what the mapping cannot do.
-fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Result<Exit> {
+/// Checks the proposal as a part of backlog.toml, and prints the limits of its mapping.
+fn check_proposal(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Result<Exit> {
     let mut exit = Exit::Done;
     let Console { clock, terminal, screen, .. } = *console;
     if is_large {
-        terminal.say("it has many rows, so that `backlog check` takes longer: that is left to you");
+        terminal.say("not checked, because the table has many rows: run `backlog check`");
     } else {
         let (last_pings, signals) = (LastPings::default(), Signals::default());
         let out = &mut io::stderr();

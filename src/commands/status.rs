@@ -176,16 +176,7 @@ impl<'a> StatusCommand<'a> {
         let known = KnownFailures::new(&state, database.table(), &histories);
         let lines = passes::of_queue(resolved, database.table(), histories, now);
         let own = lines.iter().find(|line| name.as_ref() == Some(&line.history.line));
-        let mut pending = PendingRecords {
-            now,
-            known: &known,
-            rule: rule.as_ref(),
-            next_pass: own.and_then(LineReport::next),
-            last_complete: own.and_then(LineReport::last_complete),
-            due: rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy)),
-            causes: Causes::default(),
-            figures: RecordFigures::default(),
-        };
+        let mut pending = PendingRecords::new(&known, rule.as_ref(), own, now);
         if is_whole || thresholds.any(Figure::needs_records) {
             database.scan(&Status::PENDING, Order::Oldest, None, &mut |record| {
                 pending.add(record);
@@ -199,15 +190,6 @@ impl<'a> StatusCommand<'a> {
         let archived = newest_archived(&mut *database, &known, most)?;
         let of_queue = line_name(queue, &database.table().name, String::new());
         let failing = state.failing(&of_queue).ok().flatten();
-        let passes = Passes {
-            now,
-            failing: failing.filter(|failing| failing.is_serious(now)),
-            directory: state.path().display().to_string(),
-            worker: state.is_of_a_server().then(|| (passes::user_name(), passes::host_name())),
-            errors: unread.iter().map(chain).collect(),
-            lines,
-            recent,
-        };
         Ok(StatusReport {
             db: database.label(),
             now,
@@ -215,7 +197,15 @@ impl<'a> StatusCommand<'a> {
             of_records,
             due,
             line: name.map(|name| name.policy),
-            passes,
+            passes: Passes {
+                now,
+                failing: failing.filter(|failing| failing.is_serious(now)),
+                directory: state.path().display().to_string(),
+                worker: state.is_of_a_server().then(|| (passes::user_name(), passes::host_name())),
+                errors: unread.iter().map(chain).collect(),
+                lines,
+                recent,
+            },
             causes,
             paused: state.pause(&of_queue.queue, &of_queue.table, now),
             archived,
@@ -248,7 +238,25 @@ struct PendingRecords<'a> {
     figures: RecordFigures,
 }
 
-impl PendingRecords<'_> {
+impl<'a> PendingRecords<'a> {
+    fn new(
+        known: &'a KnownFailures,
+        rule: Option<&'a DueRule>,
+        line: Option<&LineReport>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            now,
+            known,
+            rule,
+            next_pass: line.and_then(LineReport::next),
+            last_complete: line.and_then(LineReport::last_complete),
+            due: rule.map(|rule| DueReport::new(&rule.schedule.policy)),
+            causes: Causes::default(),
+            figures: RecordFigures::default(),
+        }
+    }
+
     fn add(&mut self, mut record: Record) {
         let now = self.now;
         let verdict = self.rule.map(|rule| rule.verdict(record.facts()));

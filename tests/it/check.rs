@@ -777,7 +777,7 @@ fn printed_lines_do_the_same_from_anywhere() {
     }
     assert_eq!(env.query("SELECT STATUS FROM \"it's 100%\""), "SUCCESS\nSUCCESS");
     let twice = "crontab --classic --progressive -- x";
-    env.run(twice).fails(2, &["--classic is a schedule of its own"]);
+    env.run(twice).fails(2, &["--classic is a schedule: leave out"]);
     env.run("crontab").fails(2, &["no handler:"]);
     env.run("crontab -- 'a\nb'").fails(2, &["a crontab cannot contain"]);
     let long = format!("crontab --ndays 1 -- x {}", "a".repeat(990));

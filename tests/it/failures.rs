@@ -152,7 +152,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
     assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
     let archived = env.run("failures --json --status archived").success().stdout;
     assert_contains(&archived, "\"ids\":[5]");
-    env.run("failures --status success").fails(2, &["legal are NEW, ERROR and ARCHIVED"]);
+    env.run("failures --status success").fails(2, &["use one of NEW, ERROR, ARCHIVED"]);
     // The snooze is one thing, the error another.
     let explained = env.run("explain 4").success().stdout;
     assert_eq!(

@@ -187,8 +187,8 @@ fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
     let env = TestEnv::with_records(3, HOUR_AGO);
     let args = "process --ndays 1 --set status.success=done --set status.archived=gone \
                 --set status.new=waiting --set status.error=failed -- true";
-    let says = "nothing was due: all 3 rows of table BACKLOG have a status that is mapped to \
-                nothing: 'NEW'; map it as status.new";
+    let says = "nothing was due: all 3 rows of table BACKLOG have a status that is not \
+                mapped: 'NEW'; map it as status.new";
     let told = env.run_at(MIDNIGHT, args).success();
     assert_contains(&told.stderr, says);
     env.run_at(MIDNIGHT + 300, args).silent();

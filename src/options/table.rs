@@ -102,7 +102,7 @@ impl TableSettings {
     pub fn set_last_error(&mut self, raw: Raw) -> Result<(), String> {
         let (mapping, mut parts) = (&mut self.mapping, Parts::new(raw, COLUMN_OR_NONE)?);
         parts.read_column(&mut mapping.last_error)?;
-        replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
+        replace(&mut mapping.max_error_chars, parts.read("max", |raw| raw.parse(at_least_one)))
     }
 
     pub fn set_on_success(&mut self, raw: Raw) -> Result<(), String> {

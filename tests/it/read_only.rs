@@ -118,7 +118,7 @@ fn a_condition_that_would_write_cannot_in_a_command_that_only_reads() {
             1,
             &[
                 "cannot execute INSERT in a read-only transaction",
-                "a command that only reads takes no `where` that writes",
+                "a command that only reads cannot use a `where` that writes",
             ],
         );
         is_untouched(&direct, "list");

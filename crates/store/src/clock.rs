@@ -1,10 +1,10 @@
-//! The clock, which main alone reads from the machine.
+//! The clock, which only `main` connects with the machine.
 
 use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::Instant;
 
-/// The wall clock decides what is due and can stand still (`--now`); the monotonic one times handlers.
+/// Two clocks. The wall clock decides which records are due, and `--now` stops it. The monotonic clock times handlers.
 #[derive(Clone, Copy)]
 pub struct Clock {
     pub fixed: Option<Instant>,
@@ -13,16 +13,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock for tests, whose wall clock stands still.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how long something takes is measured in tests too"
-    )]
+    /// A clock for tests, with a stopped wall clock.
+    #[expect(clippy::disallowed_methods, reason = "tests measure durations, too")]
     pub fn at(now: Instant) -> Self {
         Self { fixed: Some(now), wall: || Instant(0), monotonic: Monotonic::now }
     }
 
-    /// The same, but that the wall clock stands still at `now`.
+    /// The same clocks, with the wall clock stopped at `now`.
     pub fn fixed(&self, now: Instant) -> Self {
         Self { fixed: Some(now), ..*self }
     }
@@ -35,7 +32,7 @@ impl Clock {
         (self.monotonic)()
     }
 
-    /// How long from now until `deadline`; zero once it has passed.
+    /// The time until `deadline`, or zero after it.
     pub fn until(&self, deadline: Monotonic) -> Duration {
         deadline.saturating_duration_since(self.monotonic())
     }

@@ -1,13 +1,13 @@
-//! Failures of a database, sorted by what can be done about them. Each engine sorts its own, once.
+//! Errors of a database, classified by their remedy. Each database classifies its own errors.
 
 use std::fmt;
 
 use anyhow::{Result, anyhow};
 
-/// An error of a kind that callers tell from others, anywhere in a chain.
+/// An error in a chain that decides the exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The database stays locked or out of reach: the same command may work later.
+    /// The database stays locked or unreachable. The same command may work later.
     TryLater(String),
     Usage(String),
 }
@@ -32,30 +32,30 @@ pub struct DbError {
     pub kind: DbErrorKind,
     /// The database's own message.
     pub message: String,
-    /// What can be done about it, behind the message: `; free some space`
+    /// The remedy, appended to the message: `; free some space`
     pub hint: String,
-    /// The character of the statement, from 0, that it is about, where the database says so.
+    /// Position of the error in the statement, in characters from 0, if known.
     pub position: Option<usize>,
-    /// Whether it is one row that cannot be read, and not the table: others may well be.
+    /// Only one row cannot be read. Others may be readable.
     pub is_of_one_row: bool,
-    /// Whether the table refuses what was to be written. Another row may fare better.
+    /// The table refuses a write. Another row may be accepted.
     pub is_refusal: bool,
-    /// Whether a part of the writes may have been made.
+    /// Some of the writes may have been made.
     pub is_partial: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DbErrorKind {
-    /// The session is gone, and whatever it held with it.
+    /// The session is lost, with all that it held.
     Lost,
-    /// Somebody else is in the way: the same statement may go through a moment later.
+    /// Another session holds a lock. The same statement may succeed a moment later.
     Busy,
-    /// A value cannot be one of the type that it is compared with, so that no row has it.
+    /// A parameter is no value of the type that it is compared with, so that no row matches.
     NoValue,
     Forbidden,
     ReadOnly,
     Io,
-    /// The database or its claims are not where they were when the pass began: nobody else sees what is in them.
+    /// The file of the database or of its claims was moved during the pass, so that other passes do not see it.
     Moved,
     #[default]
     Other,
@@ -77,34 +77,33 @@ impl DbError {
         self.kind == DbErrorKind::Lost
     }
 
-    /// Whether the statement itself may be wrong.
+    /// True if the statement itself may be wrong.
     #[cfg(feature = "postgres")]
     pub fn may_be_wrong_sql(&self) -> bool {
         matches!(self.kind, DbErrorKind::NoValue | DbErrorKind::ReadOnly | DbErrorKind::Other)
     }
 
-    /// The failure to `verb` the database at `place`, as the user is told it.
-    pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
+    /// The error for the user: `could not {verb} {label}`.
+    pub fn explain(&self, label: &str, verb: &str) -> anyhow::Error {
         let Self { message, hint, .. } = self;
         match self.kind {
             DbErrorKind::Lost => StoreError::TryLater(format!(
-                "lost the connection to {place}: {message}{hint}; try later"
+                "lost the connection to {label}: {message}{hint}; try later"
             ))
             .into(),
             DbErrorKind::Busy => {
-                StoreError::TryLater(format!("could not {verb} {place}: {hint}; try later")).into()
+                StoreError::TryLater(format!("could not {verb} {label}: {hint}; try later")).into()
             }
             DbErrorKind::Moved => anyhow!("{message}"),
             DbErrorKind::ReadOnly if verb == "read" => anyhow!(
-                "could not read {place}: {message}; a command that only reads takes no `where` that \
-                 writes"
+                "could not read {label}: {message}; a command that only reads cannot use a `where` that writes"
             ),
             DbErrorKind::NoValue
             | DbErrorKind::Forbidden
             | DbErrorKind::ReadOnly
             | DbErrorKind::Io
             | DbErrorKind::Other => {
-                anyhow!("could not {verb} {place}: {message}{hint}")
+                anyhow!("could not {verb} {label}: {message}{hint}")
             }
         }
     }
@@ -118,10 +117,10 @@ impl fmt::Display for DbError {
     }
 }
 
-/// Why a write was not made, although the database works.
+/// Reason why a write was not made, although the database works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub why: String,
-    /// Whether another session keeps the row locked. Otherwise the table refuses the write.
+    /// Another session has the row locked. Otherwise the table refuses the write.
     pub is_lock: bool,
 }

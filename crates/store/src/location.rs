@@ -20,13 +20,13 @@ use crate::scheme::is_url;
 #[derive(Debug, Clone)]
 pub enum Location {
     File(PathBuf),
-    /// With the queue of pgmq there, if it is one.
+    /// The queue is one of pgmq.
     #[cfg(feature = "postgres")]
     Server(Arc<Server>, Option<String>),
 }
 
 impl Location {
-    /// A table at a URL, or a queue there.
+    /// A table, or a queue of pgmq, on a server.
     #[cfg(feature = "postgres")]
     pub fn from_url(
         url: &str,
@@ -69,7 +69,7 @@ impl Location {
         })
     }
 
-    /// Creates the table by its schema, or the queue. Returns what it is, and whether it is new.
+    /// Creates the table from its schema, or the queue. Returns its description, and true if it is new.
     pub fn create(&self, table: &str, schemas: [&str; 2]) -> Result<(String, bool)> {
         let is_new = match self {
             Self::File(path) => sqlite::create(path, table, schemas[0])?,
@@ -83,7 +83,7 @@ impl Location {
         Ok((format!("table {table}"), is_new))
     }
 
-    /// What tells it from others, whoever asks.
+    /// A name that is the same for all users and directories.
     pub fn identity(&self) -> String {
         match self {
             Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
@@ -94,7 +94,7 @@ impl Location {
         }
     }
 
-    /// Its name in figures: as it was typed, so that it stays the same when the database is gone.
+    /// Its name in metrics, without following links: it stays the same if the database is gone.
     pub fn name(&self) -> String {
         match self {
             Self::File(path) => {
@@ -114,7 +114,7 @@ impl Location {
         }
     }
 
-    /// Where the password of a server comes from, if there is one.
+    /// The source of the password of a server, if there is one.
     pub fn password_from(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,
@@ -147,7 +147,7 @@ pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -
     Vec::new()
 }
 
-/// Nothing of it is needed, and somewhere in it is the password.
+/// Without the feature `postgres` nobody needs more of a URL than this.
 #[cfg(not(feature = "postgres"))]
 pub fn without_password(url: &str) -> String {
     if is_url(url) { "postgres://...".into() } else { url.into() }

@@ -1,42 +1,43 @@
-//! The mapping of the user's table: its columns, statuses and assignments, as they were typed.
+//! The mapping of the user's table as typed: columns, statuses and assignments.
 
 use backlog_schedule::{Order, Status, Value};
 
 use crate::date::{Dates, Format};
+use crate::table::joined;
 
-/// A column that is not given may have its usual name; an empty name means no column.
+/// Names of a table and its columns. A column without a name may have its usual one; an empty name means no column.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     pub table: Option<String>,
-    /// Together they name a record.
+    /// The columns of the key.
     pub id: Vec<String>,
     pub status: StatusColumn,
     pub inserted: DateSource,
-    /// How `inserted` is read. Of this the other dates use the zone and a format that has to be named.
+    /// Formats of `inserted`. Other dates share its zone, and its format if numbers need a named one.
     pub dates: Dates,
-    /// The column that orders the records, and its direction, if it is not the insertion date.
+    /// The column that orders the records, with its direction, unless the insertion date does.
     pub order: Option<(String, Order)>,
     pub failures: Option<String>,
-    /// Whether that counts attempts, also the one that succeeds.
+    /// `failures` also counts the attempt that succeeds.
     pub counts_attempts: bool,
-    /// The column with the most attempts that a record is given.
+    /// The column with the maximum number of attempts of a record.
     pub max_attempts: Option<String>,
     pub last_failure: Option<String>,
-    /// The only format of its dates.
+    /// The only format of `last_failure`.
     pub last_failure_format: Option<Format>,
-    /// The column of the date at which a record was finished, with the only format of its dates.
+    /// The column for the date at which a record was finished, with its only format.
     pub finished: Option<(String, Option<Format>)>,
     pub last_error: Option<String>,
-    /// How many characters of an error are written, if fewer than the column takes.
-    pub most_of_error: Option<usize>,
-    /// SQL conditions that hold for the rows of the queue, all of them, and for no others.
+    /// Maximum number of characters of an error, if the column can hold more.
+    pub max_error_chars: Option<usize>,
+    /// SQL conditions that together define the rows of the queue.
     pub conditions: Vec<String>,
-    /// The same for archived rows, where no status says so.
+    /// The SQL condition of archived rows, if no status marks them.
     pub archived: Option<String>,
-    /// The column that is a handler's standard input, instead of the whole row.
+    /// The column for a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
     pub on_success: Vec<Assignment>,
-    /// The contract of some tables: what is done is gone.
+    /// A success deletes the row.
     pub deletes_finished: bool,
     pub on_failure: Vec<Assignment>,
     pub on_archive: Vec<Assignment>,
@@ -50,11 +51,11 @@ pub enum DateSource {
     Column(String),
     /// An SQL expression over the columns of the row.
     Expression(String),
-    /// Records have no age, and go by their ids.
+    /// Records have no age. Their ids order them.
     None,
 }
 
-/// STATUS with the usual names; without such a column, a row is pending as long as the condition holds for it.
+/// The column of statuses. `Usual` is STATUS with the usual values, or the condition alone if the table has no STATUS.
 #[derive(Debug, Clone, Default)]
 pub enum StatusColumn {
     #[default]
@@ -68,7 +69,7 @@ pub const STATUS: &str = "STATUS";
 pub const DATE_INSERTED: &str = "DATE_INSERTED";
 pub const LAST_FAILURE: &str = "LAST_FAILURE";
 
-/// The values that each status of [`Status::OURS`] has in the table. The first is written.
+/// The values of each status of [`Status::OURS`]. The first one is written.
 pub type StatusValues = [Vec<Value>; 4];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -80,13 +81,13 @@ pub struct Assignment {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Assigned {
     Constant(Value),
-    /// The instant, as the column spells instants.
+    /// The present instant, in the format of the column.
     Now,
-    /// The instant of the next attempt: the column says when a record is due.
+    /// The next attempt, in a due column.
     Next,
-    /// What the handler said last.
+    /// The last error of the handler.
     Error,
-    /// To what the column holds; to NULL as to 0.
+    /// Adds to the column, in which NULL counts as 0.
     Add(i64),
 }
 
@@ -95,8 +96,8 @@ impl Mapping {
         self.table.as_deref().unwrap_or("BACKLOG")
     }
 
-    /// The same table as a queue of the records that are finished with this status, which a success deletes.
-    /// ARCHIVED ones go by the last failure, or a column that archiving sets, and never by the insertion date.
+    /// The same table as a queue of finished records with this status, which a success deletes. The age of ARCHIVED
+    /// records is that of their last failure, or of a column that archiving sets, never of their insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &str| match &self.inserted {
@@ -108,23 +109,23 @@ impl Mapping {
             let mut columns = self.on_archive.iter().map(|assignment| &assignment.column);
             columns.any(|column| column.eq_ignore_ascii_case(name))
         };
-        let mapped = self.finished.clone().filter(|(it, _)| !is_archived || is_set(it));
+        let mapped = self.finished.clone().filter(|(name, _)| !is_archived || is_set(name));
         let last_failure = self.last_failure.clone().unwrap_or_else(|| LAST_FAILURE.into());
         let last_failure = Some((last_failure, self.last_failure_format));
         let last_failure = last_failure.filter(|_| is_archived && has_last_failure);
         let (name, format) = last_failure.or(mapped)?;
         let inherited = self.dates.format;
         let inherited =
-            inherited.filter(|it| is_inserted(&name) || Format::NAMED_ONLY.contains(it));
-        // A row that meets `where` as well is pending.
-        let pending = self.conditions.iter().map(|it| format!("({it}\n)")).collect::<Vec<_>>();
-        let not_pending = format!("({}) IS NOT TRUE", pending.join(" AND "));
+            inherited.filter(|format| is_inserted(&name) || Format::NAMED_ONLY.contains(format));
+        // A row that also meets `where` is pending.
+        let pending = self.conditions.iter().map(|condition| format!("({condition}\n)"));
+        let not_pending = format!("({}) IS NOT TRUE", joined(pending, " AND "));
         let archived = self.archived.clone().filter(|_| is_archived);
         Some(Self {
             dates: Dates { format: format.or(inherited), ..self.dates.clone() },
             inserted: DateSource::Column(name),
             conditions: archived
-                .map_or_else(|| self.conditions.clone(), |it| vec![it, not_pending]),
+                .map_or_else(|| self.conditions.clone(), |condition| vec![condition, not_pending]),
             table: self.table.clone(),
             id: self.id.clone(),
             status: self.status.clone(),

@@ -1,4 +1,4 @@
-//! A table in memory, for simulations: what is due next is known without looking at the rest.
+//! A table in memory, for simulations. An agenda finds the next due records without a search.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -10,34 +10,34 @@ use crate::mutex::lock;
 use crate::store::{Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until};
 use crate::writes::{Guards, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
-/// When a row that has just been settled will be due again, as far as anybody can tell.
+/// Forecast of the instant at which a settled record will be due again.
 pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
 
-/// A table that several passes use one after the other.
+/// A table for several passes, one after the other.
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Mutex<Memory>>);
 
 struct Memory {
     rows: Vec<Record>,
     by_id: HashMap<Id, usize>,
-    /// Rows by the instant at which they are to be looked at.
+    /// Rows by the instant of their next check.
     agenda: BTreeMap<Instant, Vec<usize>>,
     next_at: NextAt,
     now: Instant,
 }
 
 impl MemoryStore {
-    /// `first` says when each row is to be looked at first; `None` for never.
+    /// `first` returns the instant of the first check of a record, or `None` for never.
     pub fn new(
         rows: Vec<Record>,
         first: impl Fn(Facts<'_>) -> Option<Instant>,
         next_at: NextAt,
     ) -> Self {
-        let by_id = rows.iter().enumerate().map(|(row, it)| (it.id.clone(), row)).collect();
+        let by_id = rows.iter().enumerate().map(|(index, row)| (row.id.clone(), index)).collect();
         let mut agenda = BTreeMap::<_, Vec<_>>::new();
-        for (row, it) in rows.iter().enumerate() {
-            if let Some(at) = first(it.facts()) {
-                agenda.entry(at).or_default().push(row);
+        for (index, row) in rows.iter().enumerate() {
+            if let Some(at) = first(row.facts()) {
+                agenda.entry(at).or_default().push(index);
             }
         }
         let now = Instant(i64::MIN);
@@ -52,7 +52,7 @@ impl MemoryStore {
         lock(&self.0).agenda.first_key_value().map(|(at, _)| *at)
     }
 
-    /// What is settled from now on is settled at `now`.
+    /// Sets the clock of settlements.
     pub fn set_now(&self, now: Instant) {
         lock(&self.0).now = now;
     }
@@ -63,38 +63,38 @@ impl Memory {
         Some(self.rows[*self.by_id.get(id)?].clone())
     }
 
-    fn write(&mut self, change: &RowWrite) -> WriteResult {
-        let Some(&index) = self.by_id.get(&change.record.id) else {
+    fn write(&mut self, write: &RowWrite) -> WriteResult {
+        let Some(&index) = self.by_id.get(&write.record.id) else {
             return WriteResult::ChangedMeanwhile;
         };
         let row = &mut self.rows[index];
-        if row.status != change.charged.map_or(change.record.status, |_| Status::Error) {
+        if row.status != write.charged.map_or(write.record.status, |_| Status::Error) {
             return WriteResult::ChangedMeanwhile;
         }
         row.due_at = None;
-        row.status = change.settlement.status(change.record.status);
-        (row.failures, row.last_failure_at) = match &change.settlement.counter {
-            Counter::AsBefore => (change.record.failures, change.record.last_failure_at),
+        row.status = write.settlement.status(write.record.status);
+        (row.failures, row.last_failure_at) = match &write.settlement.counter {
+            Counter::AsBefore => (write.record.failures, write.record.last_failure_at),
             Counter::Untouched => (row.failures, row.last_failure_at),
             Counter::Reset => (0, None),
             Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
         };
-        change.result(Guards::default())
+        write.result(Guards::default())
     }
 }
 
 impl Reader for MemoryStore {
-    /// All at once: what its time has come for leaves the agenda until it is released.
-    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
+    /// All due records on one page. They leave the agenda until they are released.
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let mut memory = lock(&self.0);
         let Memory { rows, agenda, now, .. } = &mut *memory;
         let later = agenda.split_off(&now.saturating_add(1));
-        let come = std::mem::replace(agenda, later);
+        let reached = std::mem::replace(agenda, later);
         let mut ids = Vec::new();
-        for (at, indices) in come {
+        for (at, indices) in reached {
             let (taken, left): (Vec<usize>, Vec<usize>) = indices.into_iter().partition(|&index| {
                 let row = &rows[index];
-                selection.statuses.contains(&row.status) && is_due(row.facts())
+                query.statuses.contains(&row.status) && is_due(row.facts())
             });
             ids.extend(taken.into_iter().map(|index| rows[index].id.clone()));
             if !left.is_empty() {
@@ -105,7 +105,9 @@ impl Reader for MemoryStore {
     }
 
     fn read(&mut self, id: &Id) -> Result<ReadResult> {
-        Ok(lock(&self.0).record(id).map_or(ReadResult::Gone, |it| ReadResult::Record(Box::new(it))))
+        Ok(lock(&self.0)
+            .record(id)
+            .map_or(ReadResult::Gone, |row| ReadResult::Record(Box::new(row))))
     }
 }
 
@@ -115,9 +117,10 @@ impl Store for MemoryStore {
     }
 
     /// A simulation has one pass at a time.
-    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
-        let (memory, (ids, _)) = (lock(&self.0), wanted.split());
-        let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, |it| Claim::Held(Arc::new(it)));
+    fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
+        let (memory, (ids, _)) = (lock(&self.0), request.split());
+        let claim =
+            |id: &Id| memory.record(id).map_or(Claim::Gone, |row| Claim::Held(Arc::new(row)));
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
@@ -136,9 +139,9 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn round(&mut self, changes: &[RowWrite], _: &[Id]) -> Result<Vec<WriteResult>> {
+    fn round(&mut self, writes: &[RowWrite], _: &[Id]) -> Result<Vec<WriteResult>> {
         let mut memory = lock(&self.0);
-        Ok(changes.iter().map(|change| memory.write(change)).collect())
+        Ok(writes.iter().map(|write| memory.write(write)).collect())
     }
 
     fn rehearse(&mut self, records: &[PossibleWrites], _: &[RowWrite]) -> Result<Vec<Rehearsal>> {

@@ -334,7 +334,7 @@ impl Lookup<'_> {
     fn last_error(&self, mapping: &Mapping) -> Result<Option<Column>> {
         let column = self.named(mapping.last_error.as_deref(), "LAST_ERROR")?;
         Ok(column.map(|column| {
-            let limits = [column.max_chars, mapping.most_of_error].into_iter().flatten();
+            let limits = [column.max_chars, mapping.max_error_chars].into_iter().flatten();
             Column { max_chars: limits.min(), ..column }
         }))
     }

@@ -56,7 +56,7 @@ impl Assembly {
         let line = assembly.name.to_string();
         let lock = match assembly.state.prepare()? {
             true => assembly.state.lock_line(&line, wait)?,
-            false => database.lock_line(&line, wait)?.then(LineLock::of_session),
+            false => database.lock_line(&line, wait)?.then(LineLock::held_by_session),
         };
         if lock.is_some() {
             let last = assembly.state.line(&assembly.name, now);

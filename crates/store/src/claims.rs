@@ -1,8 +1,8 @@
-//! Claims of records and of crontab lines: locks that the kernel holds for a living process.
+//! Claims of records and locks of crontab lines, which the kernel holds for a running process.
 //!
-//! A claim is a write lock on one byte of a side file, owned by the open file description (fcntl(2),
-//! F_OFD_SETLK). It goes with the last descriptor of that, which the kernel closes for a process that
-//! dies, and leaves nothing to clean up. The byte need not exist: the file stays empty.
+//! A claim is a write lock on one byte of a side file, owned by the open file description (fcntl(2), F_OFD_SETLK). It
+//! ends with the last descriptor, which the kernel closes when the process dies, so that nothing has to be cleaned up.
+//! The byte need not exist: the file stays empty.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::error::StoreError;
 
 pub struct Claims {
     pub file: File,
-    /// The kernel grants the same description a lock twice, so each is noted here.
+    /// Offsets of held locks, because the kernel grants one description a lock twice.
     held: HashSet<u64>,
 }
 
@@ -43,86 +43,86 @@ impl Claims {
     }
 }
 
-/// The lock of one crontab line: held as long as this value lives.
+/// The lock of one crontab line, held until this value is dropped.
 pub struct LineLock {
-    /// `None` where a session of a server has it.
+    /// `None` if a session of a server holds the lock.
     _file: Option<File>,
 }
 
 impl LineLock {
-    /// Locks the line's byte of the file; `None` if it has a pass, and `wait` is false.
+    /// Locks the byte of the line. Returns `None` if the line has a pass and `wait` is false.
     pub fn take(file: File, offset: u64, wait: bool) -> Result<Option<Self>> {
         let is_locked =
-            lock_behind_the_dying(&file, offset)? || wait && lock_byte(&file, offset, true)?;
+            lock_after_killed(&file, offset)? || wait && lock_byte(&file, offset, true)?;
         Ok(is_locked.then_some(Self { _file: Some(file) }))
     }
 
-    pub fn of_session() -> Self {
+    pub fn held_by_session() -> Self {
         Self { _file: None }
     }
 }
 
-/// How long the lock of a pass that was killed may outlive it: a handler that it was just starting
-/// has its descriptors until the program of its own begins.
-const DYING: Duration = Duration::from_millis(200);
-const DYING_STEP: Duration = Duration::from_millis(4);
+/// Time for which the lock of a killed pass may outlive it: a handler that was just started has the descriptors of the
+/// pass until its own program begins.
+const KILLED_WAIT: Duration = Duration::from_millis(200);
+const KILLED_STEP: Duration = Duration::from_millis(4);
 
-/// The same as [`lock_at`], once the remains of a killed process have gone.
-fn lock_behind_the_dying(file: &File, offset: u64) -> Result<bool> {
-    for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
+/// [`lock_at`], with a wait for the remains of a killed pass.
+fn lock_after_killed(file: &File, offset: u64) -> Result<bool> {
+    for _ in 0..KILLED_WAIT.as_millis() / KILLED_STEP.as_millis() {
         if lock_at(file, offset)? {
             return Ok(true);
         }
-        std::thread::sleep(DYING_STEP);
+        std::thread::sleep(KILLED_STEP);
     }
     lock_at(file, offset)
 }
 
-/// How often a lock is tried again that was gone when it was looked at.
+/// Number of retries of a lock whose holder was gone before it could be identified.
 const GONE_TRIES: u32 = 100;
 
-/// Locks one byte of a file, unless a pass has it locked, until its last descriptor goes. Passes take
-/// write locks: a read lock is that of somebody who may only read the file, and must not pass for one.
+/// Locks one byte of a file until its last descriptor is closed. Returns false if a pass has it locked. Passes take write
+/// locks; a read lock may belong to a user who cannot write the file, and is an error.
 pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..GONE_TRIES {
         if lock_byte(file, offset, false)? {
             return Ok(true);
         }
-        let lock = lock_on(file, offset)?;
+        let lock = conflicting_lock(file, offset)?;
         match i32::from(lock.l_type) {
             libc::F_WRLCK => return Ok(false),
             libc::F_RDLCK => {
-                let whose = if lock.l_pid > 0 {
+                let process = if lock.l_pid > 0 {
                     format!(" (process {})", lock.l_pid)
                 } else {
                     String::new()
                 };
                 bail!(StoreError::TryLater(format!(
-                    "another program{whose} holds a read lock on it, which no pass takes: see lslocks(8), \
-                     end that program and try again"
+                    "another program{process} holds a read lock on it, which no pass takes: find it with \
+                     lslocks(8), end it and try again"
                 )));
             }
-            // Whoever had it has just let go of it.
+            // The holder has just released it.
             _ => {}
         }
     }
     Ok(false)
 }
 
-/// Whether a pass has a lock on one byte of a file, which is not touched.
+/// True if a pass has a lock on one byte of a file. Takes no lock.
 pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
-    Ok(i32::from(lock_on(file, offset)?.l_type) == libc::F_WRLCK)
+    Ok(i32::from(conflicting_lock(file, offset)?.l_type) == libc::F_WRLCK)
 }
 
-/// What keeps a write lock on one byte of a file from being taken.
-fn lock_on(file: &File, offset: u64) -> io::Result<libc::flock> {
+/// The lock that conflicts with a write lock on one byte of a file.
+fn conflicting_lock(file: &File, offset: u64) -> io::Result<libc::flock> {
     let mut lock = flock(libc::F_WRLCK, offset);
     fcntl(file, F_OFD_GETLK(&mut lock))?;
     Ok(lock)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
-    // Unlocking a range that is locked cannot fail.
+    // A locked range can always be unlocked.
     let _ = fcntl(file, F_OFD_SETLK(&flock(libc::F_UNLCK, offset)));
 }
 
@@ -149,8 +149,8 @@ fn flock(kind: libc::c_int, offset: u64) -> libc::flock {
     }
 }
 
-/// The byte that stands for a record: its number, so that the kernel merges the locks of neighbours
-/// into one range, or a hash where that is none or negative.
+/// The byte of a record: its id, so that the kernel merges the locks of neighbours into one range, or a hash of an id that
+/// is no number or negative.
 fn offset(id: &Id) -> u64 {
     match id {
         Id::Integer(id) if *id >= 0 => id.cast_unsigned(),
@@ -179,7 +179,7 @@ mod tests {
         for id in ids.iter().chain(&texts) {
             assert!(first.claim(id).unwrap(), "{id:?}");
             assert!(!first.claim(id).unwrap(), "the same process, {id:?}");
-            assert!(!second.claim(id).unwrap(), "another one, {id:?}");
+            assert!(!second.claim(id).unwrap(), "another process, {id:?}");
         }
         for id in ids.iter().chain(&texts) {
             first.release(id);
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_pass_leaves_for_a_moment_is_no_pass_of_the_line() {
+    fn the_lock_of_a_killed_pass_may_outlive_it_for_a_moment() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
         let take = || LineLock::take(open(&path).file, 7, false).unwrap();
         let held = take().unwrap();
-        assert!(take().is_none(), "a pass that lives");
+        assert!(take().is_none(), "a pass that runs");
         let dying = std::thread::spawn(move || {
-            std::thread::sleep(DYING_STEP);
+            std::thread::sleep(KILLED_STEP);
             drop(held);
         });
         assert!(take().is_some());

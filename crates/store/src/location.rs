@@ -14,8 +14,6 @@ use crate::explore::Explore;
 use crate::mapping::Mapping;
 #[cfg(feature = "postgres")]
 use crate::postgres::{self, Server, pgmq};
-#[cfg(not(feature = "postgres"))]
-use crate::scheme::is_url;
 
 #[derive(Debug, Clone)]
 pub enum Location {
@@ -140,6 +138,18 @@ impl fmt::Display for Location {
             Self::Server(server, _) => write!(f, "{server}"),
         }
     }
+}
+
+/// Splits a PostgreSQL URL after its scheme.
+pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
+    })
+}
+
+pub fn is_url(text: &str) -> bool {
+    split_scheme(text).is_some()
 }
 
 #[cfg(not(feature = "postgres"))]

@@ -1,4 +1,4 @@
-//! Retries of operations on a database that was busy, or gone for a while.
+//! Retries of operations on a database that is busy or temporarily unreachable.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -18,22 +18,22 @@ use crate::store::{
 use crate::system_error::chain;
 use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
-/// How long a server that is gone is waited for.
-const GONE: Duration = Duration::from_secs(60);
-/// How long in a pass that is to stop: long enough for a server that is just being started.
-const STOPPING: Duration = Duration::from_secs(5);
-/// The pause between two attempts to reach a server.
+/// Maximum wait for a lost server.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Maximum wait in a stopping pass, long enough for a server that is starting.
+const MAX_WAIT_STOPPING: Duration = Duration::from_secs(5);
+/// Pause between two attempts to reach a server.
 pub const PAUSE: Duration = Duration::from_millis(100);
-/// The same for a while at first, because another pass may take what this one had claimed.
+/// Pause in the first second, because another pass may take the claims of this one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const AT_FIRST: Duration = Duration::from_secs(1);
+const FIRST_SECOND: Duration = Duration::from_secs(1);
 
-/// The pause after an attempt to reach a server that has been lost for so long.
+/// The pause before the next attempt to reach a server that was lost some time ago.
 pub fn reconnect_pause(lost_for: Duration) -> Duration {
-    if lost_for < AT_FIRST { FIRST_PAUSE } else { PAUSE }
+    if lost_for < FIRST_SECOND { FIRST_PAUSE } else { PAUSE }
 }
 
-/// How a failed operation is tried again: by which clock, and until which stop.
+/// Clock and stop of retries, and the operation that they may end.
 #[derive(Clone)]
 pub struct Retry {
     pub clock: Clock,
@@ -46,35 +46,35 @@ impl Retry {
         Self { clock, stop, operation: Arc::default() }
     }
 
-    fn is_to_stop(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.is_stopping())
     }
 
-    /// Whether the operation is to end and nothing is to be tried again, because the pass is to stop.
+    /// True if the present operation has to end without retries, because the pass stops.
     pub fn must_give_up(&self) -> bool {
         let Some(stop) = &self.stop else { return false };
         match *lock(&self.operation) {
             Operation::Nothing => false,
             Operation::Search => stop.is_stopping(),
             Operation::Settlement => {
-                let last = stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-                last.is_some_and(|last| self.clock.until(last).is_zero())
+                let deadline = stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+                deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
             }
         }
     }
 
     pub fn during<T>(&self, operation: Operation, work: impl FnOnce() -> T) -> T {
         *lock(&self.operation) = operation;
-        let done = work();
+        let result = work();
         *lock(&self.operation) = Operation::Nothing;
-        done
+        result
     }
 }
 
-/// How long after the grace a settlement may run: killed handlers are written as well.
+/// Time after the grace period in which outcomes of killed handlers are still written.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
+/// Operation of a store. A search or claim loses nothing if it ends early; a settlement has outcomes.
 #[derive(Default)]
 pub enum Operation {
     #[default]
@@ -83,43 +83,43 @@ pub enum Operation {
     Settlement,
 }
 
-/// A store on a database, whose failures are those of the database.
+/// A store whose errors are [`DbError`]s, with sessions that can be opened again.
 pub trait Reconnecting: Store {
     type Engine: Engine;
 
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Makes lost sessions again and takes their claims back. Waits a moment if the server only reads.
-    fn reconnect(&mut self, why: &DbError) -> Result<()>;
+    /// Opens lost sessions again and takes their claims back. Waits a moment for a read-only server.
+    fn reconnect(&mut self, error: &DbError) -> Result<()>;
 }
 
-/// A store that repeats what a lock, a lost session or a read-only server has kept from being done.
+/// A store that repeats operations which failed because of a lock, a lost session or a read-only server.
 pub struct Retrying<S> {
     store: S,
     retry: Retry,
     stage: PassStage,
-    /// Whether nobody waits: a server that is gone is then left to the next heartbeat.
+    /// The operation is a heartbeat: the next one tries a lost server again.
     is_heartbeat: bool,
-    /// Whether the sessions were used since the last heartbeat.
+    /// The sessions were used since the last heartbeat.
     is_used: bool,
-    /// Since when heartbeats cannot reach the server.
+    /// The first heartbeat that could not reach the server.
     lost_at: Option<Monotonic>,
 }
 
 /// Writes that were refused.
 struct Refused {
     why: Refusal,
-    /// Whether some of them may have been made all the same.
+    /// Some of them may have been made nevertheless.
     is_partial: bool,
 }
 
 #[derive(PartialEq, Eq)]
 enum PassStage {
-    /// A command that is no pass waits for a row that is locked.
+    /// Before a pass, or in another command, which waits for locked rows.
     Opened,
-    /// A pass keeps outcomes and tries again.
+    /// In a pass, which does not wait: it keeps an outcome and tries it again later.
     Begun,
-    /// Writes were accepted, so that a server that only reads is waited for.
+    /// The server has accepted writes. If it is read-only now, the pass waits.
     Written,
 }
 
@@ -129,8 +129,8 @@ impl<S: Reconnecting> Retrying<S> {
         Self { store, retry, stage, is_heartbeat, is_used, lost_at }
     }
 
-    /// Repeats an action until it succeeds or fails for good. The action is told whether it may have been done
-    /// before.
+    /// Repeats an action until it succeeds or fails for good. The argument of the action is true if it may have been done
+    /// already.
     fn retrying<T>(
         &mut self,
         verb: &str,
@@ -152,20 +152,20 @@ impl<S: Reconnecting> Retrying<S> {
             if is_read_only && deadline.is_none() {
                 log::warn!("{}: {}; trying again", self.label(), error.message);
             }
-            if is_read_only && self.retry.is_to_stop() {
-                let last = clock.monotonic() + STOPPING;
+            if is_read_only && self.retry.is_stopping() {
+                let last = clock.monotonic() + MAX_WAIT_STOPPING;
                 deadline = Some(deadline.map_or(last, |at: Monotonic| at.min(last)));
             }
             if goes_on && is_gone && deadline.is_none_or(|at| !clock.until(at).is_zero()) {
-                deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                deadline = deadline.or_else(|| Some(clock.monotonic() + MAX_WAIT));
                 self.reconnect(&error)?;
                 continue;
             }
             self.store.engine().roll_back();
             if is_read_only {
-                let (place, words) = (self.label(), error.message);
+                let (label, message) = (self.label(), error.message);
                 bail!(StoreError::TryLater(format!(
-                    "could not {verb} {place}: {words}; try later"
+                    "could not {verb} {label}: {message}; try later"
                 )));
             }
             if !goes_on || error.kind != DbErrorKind::Busy || busy == S::Engine::TRIES {
@@ -181,29 +181,28 @@ impl<S: Reconnecting> Retrying<S> {
         self.store.engine().label()
     }
 
-    /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
+    /// Connects again and again for a limited time, which a stop shortens.
     fn reconnect(&mut self, why: &DbError) -> Result<()> {
-        let (place, clock) = (self.label(), self.retry.clock);
+        let (label, clock) = (self.label(), self.retry.clock);
         if why.is_lost() && !self.is_heartbeat {
-            log::warn!("lost a connection to {place}: {}; connecting again", why.message);
+            log::warn!("lost a connection to {label}: {}; connecting again", why.message);
         }
         let began_at = clock.monotonic();
-        let mut deadline = began_at + if self.is_heartbeat { Duration::ZERO } else { GONE };
+        let mut deadline = began_at + if self.is_heartbeat { Duration::ZERO } else { MAX_WAIT };
         loop {
             let Err(error) = self.store.reconnect(why) else { return Ok(()) };
             log::debug!("still lost: {}", chain(&error));
-            if self.retry.is_to_stop() {
-                deadline = deadline.min(clock.monotonic() + STOPPING);
+            if self.retry.is_stopping() {
+                deadline = deadline.min(clock.monotonic() + MAX_WAIT_STOPPING);
             }
             if clock.until(deadline).is_zero() || self.retry.must_give_up() {
-                return Err(error.context(format!("lost the connection to {place}")));
+                return Err(error.context(format!("lost the connection to {label}")));
             }
             std::thread::sleep(reconnect_pause(clock.monotonic() - began_at));
         }
     }
 
-    /// Writes all rows or none. In a pass a locked row counts as refused: no attempt begins on it, and the pass
-    /// keeps its outcome.
+    /// Writes all rows or none. In a pass a locked row is a refusal: no attempt begins, and the pass keeps the outcome.
     fn write(
         &mut self,
         writes: &[RowWrite],
@@ -247,14 +246,14 @@ impl<S: Reconnecting> Store for Retrying<S> {
         self.store.limits()
     }
 
-    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
-        if wanted.is_empty() {
+    fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
+        if request.is_empty() {
             return Ok(Vec::new());
         }
-        self.retrying("read", |store, _| store.claim(wanted))
+        self.retrying("read", |store, _| store.claim(request))
     }
 
-    /// A row that the table refuses takes no other outcome with it: then rows are written one by one.
+    /// After a refusal, writes each row alone, so that the others are written.
     fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -267,7 +266,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
         for write in writes {
             let is_repeated = write.is_repeated || is_partial;
             let written = self.write(&[RowWrite { is_repeated, ..write.clone() }], &[])?;
-            results.extend(written.unwrap_or_else(|one| vec![WriteResult::Refused(one.why)]));
+            results
+                .extend(written.unwrap_or_else(|refused| vec![WriteResult::Refused(refused.why)]));
         }
         Ok(results)
     }
@@ -299,7 +299,7 @@ impl<S: Reconnecting> Store for Retrying<S> {
         Ok(begun)
     }
 
-    /// A server that cannot be reached is left to the next heartbeat, which comes soon.
+    /// The next heartbeat, which comes soon, tries an unreachable server again.
     fn keep_claims(&mut self, checks_sessions: bool) -> Result<Option<Duration>> {
         let was_used = std::mem::take(&mut self.is_used);
         self.is_heartbeat = true;

@@ -1,83 +1,86 @@
-//! The columns of a table: their roles by their names, and what their values are.
+//! The profile of a table: the role of each column by its name, and the kind of its values.
 
 use std::collections::BTreeSet;
 
 use backlog_schedule::{DAY, Instant, Value, counted};
 use backlog_store::{ColumnType, Dates, Explored, Format, Outline, ValueCount, quoted_if_needed};
 
-use super::words::{ColumnRole, Meaning, is_dated, meaning, role};
+use super::words::{ColumnRole, Meaning, has_date_words, meaning, role};
 
-/// The first of January 2000, before which no date of a record is plausible.
+/// The earliest plausible date of a record: 1 January 2000.
 const YEAR_2000: Instant = Instant(946_684_800);
 const TWENTY_YEARS: i64 = 20 * 365 * DAY;
 
 pub struct TableProfile<'a> {
     pub outline: &'a Outline,
-    pub all: Vec<ProfiledColumn<'a>>,
-    /// A day later than now, because the dates here have no zone.
+    pub columns: Vec<ProfiledColumn<'a>>,
+    /// The latest date that may be past: a day after now, because the time zone is unknown.
     pub tomorrow: Instant,
-    /// The format of the insertion date, once that is known.
-    pub inserted: Option<Format>,
+    /// The format of the insertion date, once it is known.
+    pub inserted_format: Option<Format>,
 }
 
 impl<'a> TableProfile<'a> {
     pub fn new(outline: &'a Outline, now: Instant) -> Self {
-        let all = outline.columns.iter().map(|explored| {
+        let columns = outline.columns.iter().map(|explored| {
             let Explored { column, cells, values } = explored;
             let formats = formats(column, cells, now);
             let values = if formats.is_empty() { &values[..] } else { &[] };
-            let is_of_key = outline.keys.iter().any(|key| key.contains(&column.name));
-            ProfiledColumn { column, role: role(&column.name), cells, formats, is_of_key, values }
+            let is_in_key = outline.keys.iter().any(|key| key.contains(&column.name));
+            ProfiledColumn { column, role: role(&column.name), cells, formats, is_in_key, values }
         });
-        let (all, tomorrow) = (all.collect(), now.saturating_add(DAY));
-        Self { outline, all, tomorrow, inserted: None }
+        let (columns, tomorrow) = (columns.collect(), now.saturating_add(DAY));
+        Self { outline, columns, tomorrow, inserted_format: None }
     }
 
-    pub fn filter(&self, is: impl Fn(&ProfiledColumn<'a>) -> bool) -> Vec<&ProfiledColumn<'a>> {
-        self.all.iter().filter(|column| is(column)).collect()
+    pub fn filter(
+        &self,
+        is_wanted: impl Fn(&ProfiledColumn<'a>) -> bool,
+    ) -> Vec<&ProfiledColumn<'a>> {
+        self.columns.iter().filter(|column| is_wanted(column)).collect()
     }
 
-    /// The only column of a role for which something holds.
+    /// The column of a role that meets a condition, if there is exactly one.
     pub fn only(
         &self,
         role: ColumnRole,
-        is: impl Fn(&ProfiledColumn<'a>) -> bool,
+        is_wanted: impl Fn(&ProfiledColumn<'a>) -> bool,
     ) -> Option<&ProfiledColumn<'a>> {
-        match self.filter(|column| column.is(role) && is(column))[..] {
+        match self.filter(|column| column.has_role(role) && is_wanted(column))[..] {
             [only] => Some(only),
             _ => None,
         }
     }
 
     pub fn counter(&self) -> Option<&ProfiledColumn<'a>> {
-        self.only(ColumnRole::Attempts, ProfiledColumn::counts)
+        self.only(ColumnRole::Attempts, ProfiledColumn::may_count)
     }
 
-    pub fn most_attempts(&self) -> Option<&ProfiledColumn<'a>> {
-        self.only(ColumnRole::MostAttempts, ProfiledColumn::counts)
+    pub fn max_attempts(&self) -> Option<&ProfiledColumn<'a>> {
+        self.only(ColumnRole::MaxAttempts, ProfiledColumn::may_count)
     }
 
-    /// The date of a role that can be written: in ISO, or as the insertion date is.
-    pub fn date_of(&self, role: ColumnRole) -> Option<&'a str> {
-        let legal = [Some(Format::Iso), Some(Format::Compact), self.inserted];
-        let is_written = |it: &ProfiledColumn<'a>| {
-            !it.column.is_generated
-                && it.is_date()
-                && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
+    /// The name of a date column that a pass can write, in ISO or in the format of the insertion date.
+    pub fn writable_date(&self, role: ColumnRole) -> Option<&'a str> {
+        let legal = [Some(Format::Iso), Some(Format::Compact), self.inserted_format];
+        let is_writable = |column: &ProfiledColumn<'a>| {
+            !column.column.is_generated
+                && column.is_date()
+                && column.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
         };
-        self.only(role, is_written).map(ProfiledColumn::name)
+        self.only(role, is_writable).map(ProfiledColumn::name)
     }
 }
 
 pub struct ProfiledColumn<'a> {
     pub column: &'a backlog_store::Column,
     pub role: Option<ColumnRole>,
-    /// Its value in each row of the sample.
+    /// The value in each row of the sample.
     pub cells: &'a [Value],
-    /// The formats in which every value is a plausible date, with the newest date.
+    /// The formats in which all values are plausible dates, with the newest date.
     pub formats: Vec<(Format, Instant)>,
-    is_of_key: bool,
-    /// Its values, if they are few, and it is no date.
+    is_in_key: bool,
+    /// The distinct values of a column with few values that are no dates.
     pub values: &'a [ValueCount],
 }
 
@@ -86,11 +89,11 @@ impl<'a> ProfiledColumn<'a> {
         &self.column.name
     }
 
-    pub fn is(&self, role: ColumnRole) -> bool {
+    pub fn has_role(&self, role: ColumnRole) -> bool {
         self.role == Some(role)
     }
 
-    /// Whether it holds dates, or will: without values its type or its name says so.
+    /// True for a column of dates. Without values, the type or the name decides.
     pub fn is_date(&self) -> bool {
         let declared = self.column.declared.to_ascii_uppercase();
         let is_typed =
@@ -98,8 +101,8 @@ impl<'a> ProfiledColumn<'a> {
                 || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
         let of_dates = [ColumnRole::Created, ColumnRole::Due, ColumnRole::Updated].map(Some);
         // `sent` may be a flag or a number.
-        let is_named =
-            of_dates.contains(&self.role) || self.is(ColumnRole::Done) && is_dated(self.name());
+        let is_named = of_dates.contains(&self.role)
+            || self.has_role(ColumnRole::Done) && has_date_words(self.name());
         !self.formats.is_empty()
             || self.column.column_type.can_be_date()
                 && self.cells.iter().all(is_empty)
@@ -118,19 +121,19 @@ impl<'a> ProfiledColumn<'a> {
         self.cells.get(row).is_none_or(is_empty)
     }
 
-    /// Whether it holds small numbers from 0 up, or may.
-    pub fn counts(&self) -> bool {
+    /// True if all values are small numbers from 0 up.
+    pub fn may_count(&self) -> bool {
         let is_count = |value: &Value| matches!(value, Value::Null | Value::Integer(0..100_000));
         matches!(self.column.column_type, ColumnType::Integer | ColumnType::Decimal)
             && self.cells.iter().all(is_count)
     }
 
-    pub fn begins_above_zero(&self) -> bool {
+    pub fn has_positive_default(&self) -> bool {
         let default = self.column.default.as_deref();
         default.and_then(|default| default.parse::<i64>().ok()).is_some_and(|number| number > 0)
     }
 
-    /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
+    /// The SQL conditions for rows in which the column is empty, and in which it is set.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
         let literal = |value: &Value| {
@@ -153,50 +156,52 @@ impl<'a> ProfiledColumn<'a> {
     }
 
     /// `NULL in 21 rows, set in 19`
-    pub fn emptiness(&self) -> String {
+    pub fn display_emptiness(&self) -> String {
         let is_null = self.conditions()[0].ends_with("IS NULL");
-        let (none, empty) = (if is_null { "NULL" } else { "empty" }, self.empty_rows());
+        let (word, empty) = (if is_null { "NULL" } else { "empty" }, self.empty_rows());
         let set = self.cells.len() - empty;
-        format!("{none} in {}, set in {set}", counted(empty as u64, "row"))
+        format!("{word} in {}, set in {set}", counted(empty as u64, "row"))
     }
 
-    /// How many pending rows it is set in, if it may divide them, and the conditions of both parts.
+    /// For a column that may exclude some pending rows: the number of rows in which it is set, and the conditions for
+    /// both groups of rows.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
-        let is_open = matches!(self.role, None | Some(ColumnRole::Done));
-        let is_flag = self.is(ColumnRole::Due) && self.values.iter().all(ValueCount::is_truth);
-        let is_two = is_open && self.is_date()
-            || (is_open || is_flag) && self.distinct() == 2 && !self.is_of_key;
+        let is_unknown = matches!(self.role, None | Some(ColumnRole::Done));
+        let is_flag =
+            self.has_role(ColumnRole::Due) && self.values.iter().all(ValueCount::is_truth);
+        let has_groups = is_unknown && self.is_date()
+            || (is_unknown || is_flag) && self.distinct() == 2 && !self.is_in_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
-        (is_two && set > 0 && self.empty_rows() > 0).then(|| {
-            let all = counted(pending.len() as u64, "row");
-            (format!("{} is set in {set} of {all}", self.name()), self.conditions())
+        (has_groups && set > 0 && self.empty_rows() > 0).then(|| {
+            let rows = counted(pending.len() as u64, "row");
+            (format!("{} is set in {set} of {rows}", self.name()), self.conditions())
         })
     }
 
     pub fn is_named_as_status(&self) -> bool {
-        self.is(ColumnRole::Status) || self.is(ColumnRole::Done) && !self.is_date()
+        self.has_role(ColumnRole::Status) || self.has_role(ColumnRole::Done) && !self.is_date()
     }
 
-    /// Whether usual words name most of its values.
+    /// True if most of the values are usual words.
     pub fn has_usual_values(&self) -> bool {
         let words = self.values.iter().filter_map(|value| self.meaning(value)).count();
         words * 2 > self.values.len()
     }
 
-    /// Whether yes means done, as in `is_sent`. A number that is called `sent` may count something.
-    fn is_truth(&self) -> bool {
+    /// True for flags such as `is_sent`. An integer named `sent` may be a counter.
+    fn is_done_flag(&self) -> bool {
         let is_declared = self.column.declared.to_ascii_uppercase().starts_with("BOOL");
         let is_named = self.name().to_ascii_lowercase().starts_with("is");
-        self.is(ColumnRole::Done)
+        self.has_role(ColumnRole::Done)
             && (is_declared || is_named || self.column.column_type == ColumnType::Boolean)
     }
 
-    /// Meaning of one of its values as that of a status, if that may be written.
+    /// The meaning of a value as a status, unless a CHECK constraint refuses it.
     pub fn meaning(&self, counted: &ValueCount) -> Option<Meaning> {
         match &counted.value {
             Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
-            Value::Integer(0) | Value::Boolean(false) if self.is_truth() => Some(Meaning::New),
-            Value::Integer(1) | Value::Boolean(true) if self.is_truth() => Some(Meaning::Done),
+            Value::Integer(0) | Value::Boolean(false) if self.is_done_flag() => Some(Meaning::New),
+            Value::Integer(1) | Value::Boolean(true) if self.is_done_flag() => Some(Meaning::Done),
             Value::Null
             | Value::Integer(_)
             | Value::Boolean(_)
@@ -207,11 +212,11 @@ impl<'a> ProfiledColumn<'a> {
         }
     }
 
-    /// Its values with their counts, if they are few; or how often it is empty, if it is a date.
+    /// A line about few values with their counts, or about a date that is empty in some rows.
     pub fn facts(&self) -> Option<String> {
         let name = self.name();
         if self.is_date() && self.empty_rows() > 0 {
-            return Some(format!("  {name}: {}", self.emptiness()));
+            return Some(format!("  {name}: {}", self.display_emptiness()));
         }
         let is_never_set = self.values.iter().all(|counted| counted.value.is_null());
         let is_fact = self.distinct() > usize::from(!is_never_set);
@@ -223,7 +228,7 @@ impl<'a> ProfiledColumn<'a> {
     }
 }
 
-/// Whether a value is none, also as a date or a flag: NULL, 0, false, no, blanks, `0000-00-00`.
+/// True for NULL, 0, false, no, blanks, and `0000-00-00`.
 fn is_empty(value: &Value) -> bool {
     let is_no = |text: &str| ["n", "no", "f", "false"].contains(&&*text.to_ascii_lowercase());
     let is_blank =
@@ -232,7 +237,7 @@ fn is_empty(value: &Value) -> bool {
         || matches!(value, Value::Text(text) if is_blank(text))
 }
 
-/// The formats in which every value that there is lies between the year 2000 and twenty years from now.
+/// The formats in which all values lie between the year 2000 and twenty years from now.
 fn formats(
     column: &backlog_store::Column,
     cells: &[Value],
@@ -254,13 +259,10 @@ fn formats(
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`
 pub fn display<'a>(values: impl IntoIterator<Item = &'a ValueCount>) -> String {
-    let each = values.into_iter().map(|counted| {
-        let rows = match counted.rows {
-            0 => "no row".into(),
-            rows => self::counted(rows, "row"),
-        };
-        let refused = if counted.is_refused { " (a CHECK constraint refuses it)" } else { "" };
-        format!("{} in {rows}{refused}", counted.value.literal())
-    });
-    each.collect::<Vec<_>>().join(", ")
+    let display = |value: &ValueCount| {
+        let rows = if value.rows == 0 { "no row".into() } else { counted(value.rows, "row") };
+        let refused = if value.is_refused { " (a CHECK constraint refuses it)" } else { "" };
+        format!("{} in {rows}{refused}", value.value.literal())
+    };
+    values.into_iter().map(display).collect::<Vec<_>>().join(", ")
 }

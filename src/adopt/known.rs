@@ -1,4 +1,4 @@
-//! The job tables of other software that docs/job-tables.toml describes, known by their columns.
+//! Job tables of other software, which docs/job-tables.toml describes.
 
 use anyhow::Result;
 use backlog_schedule::listed;
@@ -13,54 +13,54 @@ use crate::terminal::Terminal;
 
 const TABLES: &str = include_str!("../../docs/job-tables.toml");
 
-/// A section of the file.
-pub struct Known {
-    /// The comment: software and table, and what is not obvious.
-    prose: String,
+/// A section of docs/job-tables.toml.
+pub struct KnownTable {
+    /// The comment: software, table, and notes.
+    comment: String,
     text: &'static str,
     name: String,
     keys: Table,
 }
 
-/// Columns that say which of several queues a row is in, whose values are the user's own.
-const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
+/// Columns that divide a table into queues.
+const QUEUE_COLUMNS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
 pub fn is_known(table: &CatalogTable) -> bool {
-    Known::of(&table.name, table.columns.iter()).is_some()
+    KnownTable::find(&table.name, table.columns.iter()).is_some()
 }
 
-impl Known {
+impl KnownTable {
     fn all() -> impl Iterator<Item = Self> {
         TABLES.split("\n\n").filter_map(|section| {
-            let (prose, text) = section.split_at(section.find("[queue.")?);
+            let (comment, text) = section.split_at(section.find("[queue.")?);
             let queues: Table = text.parse::<Table>().ok()?.remove("queue")?.try_into().ok()?;
             let (name, keys) = queues.into_iter().next()?;
-            let prose = prose.replace("# ", "").replace('\n', " ");
-            Some(Self { prose, text, name, keys: keys.try_into().ok()? })
+            let comment = comment.replace("# ", "").replace('\n', " ");
+            Some(Self { comment, text, name, keys: keys.try_into().ok()? })
         })
     }
 
-    /// The section for a table, found by the table's name and by all columns that the section names. A
-    /// table with a further status, or a further date for finished rows, is another table.
-    pub fn of<'c>(
+    /// Finds the section of a table by its name and its columns. A table with another status, or another date for
+    /// finished rows, is not the same table.
+    pub fn find<'c>(
         table: &str,
         columns: impl Iterator<Item = &'c backlog_store::Column>,
     ) -> Option<Self> {
         let columns: Vec<_> = columns.map(|column| column.name.as_str()).collect();
         Self::all().find(|known| {
-            let has = |name: &&str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-            let is_further = |name: &&str| {
+            let has = |name: &&str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+            let is_other = |name: &&str| {
                 matches!(role(name), Some(ColumnRole::Status | ColumnRole::Done))
                     && !known.mentions(name)
             };
             known.has_name(table)
                 && known.columns().iter().all(has)
-                && !columns.iter().any(is_further)
+                && !columns.iter().any(is_other)
         })
     }
 
     fn mentions(&self, column: &str) -> bool {
-        let text = [&self.prose, self.text].join(" ").to_ascii_lowercase();
+        let text = [&self.comment, self.text].join(" ").to_ascii_lowercase();
         text.contains(&column.to_ascii_lowercase())
     }
 
@@ -68,11 +68,11 @@ impl Known {
         self.keys.get("table").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether a table is called so, or begins with another prefix than the usual one.
+    /// True for the name of the section's table, with any prefix in place of `wp` or `mdl`.
     fn has_name(&self, name: &str) -> bool {
-        let (name, own) = (name.to_ascii_lowercase(), self.table().to_ascii_lowercase());
-        let bare = own.strip_prefix("wp").or_else(|| own.strip_prefix("mdl"));
-        name == own || bare.is_some_and(|bare| name.ends_with(bare))
+        let (name, table) = (name.to_ascii_lowercase(), self.table().to_ascii_lowercase());
+        let suffix = table.strip_prefix("wp").or_else(|| table.strip_prefix("mdl"));
+        name == table || suffix.is_some_and(|suffix| name.ends_with(suffix))
     }
 
     fn columns(&self) -> Vec<&str> {
@@ -98,70 +98,99 @@ impl Known {
 
     pub fn proposal<'t>(
         &self,
-        columns: &TableProfile<'_>,
+        profile: &TableProfile<'_>,
         terminal: &'t Terminal,
     ) -> Result<Proposal<'t>> {
-        let mut proposal = Proposal::new(&self.name, columns.outline, terminal);
-        proposal.comment(&self.prose);
-        let further = columns.filter(|column| !self.mentions(column.name()));
-        let rows: Vec<_> = (0..columns.outline.rows).collect();
-        let is_flag =
-            |it: &&&ProfiledColumn<'_>| it.is_date() || it.values.iter().all(ValueCount::is_truth);
-        let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
-        let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
-        let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
-        let is_open = !doubts.is_empty()
-            && proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?.is_none();
-        let (column, own) = self.kind().unwrap_or_default();
-        let kind = columns.all.iter().find(|it| it.name().eq_ignore_ascii_case(column));
-        let values = kind.iter().flat_map(|kind| kind.values).filter(|it| it.rows > 0);
-        let there: Vec<_> = values.map(|counted| counted.value.to_string()).collect();
-        let lines = |chosen: &str| -> String {
-            let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
-            let lines = lines.map(|line| {
-                let is_comment = line.starts_with("exec") || is_open && line.starts_with("where =");
-                let line = line.replace(&format!("'{own}'"), &format!("'{chosen}'"));
-                let line = line.replace(&format!("\"{own}\""), &format!("\"{chosen}\""));
-                format!("{}{line}\n", if is_comment { "# " } else { "" })
-            });
-            lines.chain(is_open.then(|| "where = ?\n".into())).collect()
-        };
-        // Other text would have to be spelt as SQL and as TOML.
-        let is_plain =
-            |it: &&String| it.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-        let plain: Vec<_> = there.iter().filter(is_plain).collect();
-        if there.is_empty() || there.iter().any(|it| it == own) {
-            proposal.lines += &lines(own);
-            let others: Vec<_> = there.iter().filter(|it| *it != own).map(String::as_str).collect();
-            if !others.is_empty() {
-                let others = listed(others);
-                proposal.comment(&format!(
-                    "other rows have {column} = {others}: each is worked off by a queue of its own"
-                ));
-            }
-        } else if let ([only], 1) = (&plain[..], there.len()) {
-            proposal.comment(&format!("all rows have {column} = '{only}'"));
-            proposal.lines += &lines(only);
-        } else {
-            let choices: Vec<_> = plain.into_iter().map(|it| (it.clone(), lines(it))).collect();
-            proposal.choose(&format!("which {column} is worked off?"), &choices, "where = ?")?;
-        }
+        let mut proposal = Proposal::new(&self.name, profile.outline, terminal);
+        proposal.comment(&self.comment);
+        let others = profile.filter(|column| !self.mentions(column.name()));
+        let has_open_condition = self.ask_about(&others, profile.outline.rows, &mut proposal)?;
+        self.write_queue(profile, has_open_condition, &mut proposal)?;
         let schedules = ["policy", "fibonacci", "progressive"];
         if !schedules.iter().any(|key| self.keys.contains_key(*key)) {
             proposal.line("progressive = true");
         }
-        proposal.facts("columns that this mapping does not know", further.into_iter());
+        proposal.facts("columns that this mapping does not use", others.into_iter());
         Ok(proposal)
     }
 
-    /// The column and the value by which the section chooses one of several queues.
-    fn kind(&self) -> Option<(&str, &str)> {
+    /// Asks about columns that may exclude rows. Returns true if the question stays open.
+    fn ask_about(
+        &self,
+        columns: &[&ProfiledColumn<'_>],
+        rows: usize,
+        proposal: &mut Proposal<'_>,
+    ) -> Result<bool> {
+        let rows: Vec<_> = (0..rows).collect();
+        let is_flag = |column: &&&ProfiledColumn<'_>| {
+            column.is_date() || column.values.iter().all(ValueCount::is_truth)
+        };
+        let doubts = columns.iter().filter(is_flag).filter_map(|column| column.doubt(&rows));
+        let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
+        if doubts.is_empty() {
+            return Ok(false);
+        }
+        let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
+        Ok(proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?.is_none())
+    }
+
+    /// Writes the lines of the section for the queue whose rows are in the table.
+    fn write_queue(
+        &self,
+        profile: &TableProfile<'_>,
+        has_open_condition: bool,
+        proposal: &mut Proposal<'_>,
+    ) -> Result<()> {
+        let (column, default) = self.queue_condition().unwrap_or_default();
+        let found = profile.columns.iter().find(|found| found.name().eq_ignore_ascii_case(column));
+        let values = found.iter().flat_map(|found| found.values).filter(|value| value.rows > 0);
+        let queues: Vec<_> = values.map(|value| value.value.to_string()).collect();
+        let lines = |queue: &str| self.lines(default, queue, has_open_condition);
+        // Other text would need escapes in SQL and in TOML.
+        let is_plain =
+            |queue: &&String| queue.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+        let plain: Vec<_> = queues.iter().filter(is_plain).collect();
+        if queues.is_empty() || queues.iter().any(|queue| queue == default) {
+            proposal.lines += &lines(default);
+            let others = queues.iter().filter(|queue| *queue != default).map(String::as_str);
+            let others = listed(others.collect::<Vec<_>>());
+            if !others.is_empty() {
+                let comment =
+                    format!("other rows have {column} = {others}: each needs its own queue");
+                proposal.comment(&comment);
+            }
+        } else if let ([only], 1) = (&plain[..], queues.len()) {
+            proposal.comment(&format!("all rows have {column} = '{only}'"));
+            proposal.lines += &lines(only);
+        } else {
+            let choices: Vec<_> =
+                plain.into_iter().map(|queue| (queue.clone(), lines(queue))).collect();
+            proposal.choose(&format!("which {column} is processed?"), &choices, "where = ?")?;
+        }
+        Ok(())
+    }
+
+    /// The lines of the section for a queue in place of the default one.
+    fn lines(&self, default: &str, queue: &str, has_open_condition: bool) -> String {
+        let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
+        let lines = lines.map(|line| {
+            let is_comment =
+                line.starts_with("exec") || has_open_condition && line.starts_with("where =");
+            let line = line.replace(&format!("'{default}'"), &format!("'{queue}'"));
+            let line = line.replace(&format!("\"{default}\""), &format!("\"{queue}\""));
+            format!("{}{line}\n", if is_comment { "# " } else { "" })
+        });
+        lines.chain(has_open_condition.then(|| "where = ?\n".into())).collect()
+    }
+
+    /// The column and the value that select one of several queues.
+    fn queue_condition(&self) -> Option<(&str, &str)> {
         let condition = self.keys.get("where")?.as_str()?;
         condition.split(" AND ").find_map(|term| {
             let (column, value) = term.split_once(" = ")?;
             let value = value.strip_prefix('\'')?.strip_suffix('\'')?;
-            let is_kind = KINDS.contains(&column.to_ascii_lowercase().as_str());
-            (is_kind && !value.is_empty()).then_some((column, value))
+            let is_queue = QUEUE_COLUMNS.contains(&column.to_ascii_lowercase().as_str());
+            (is_queue && !value.is_empty()).then_some((column, value))
         })
     }
 }
@@ -172,14 +201,14 @@ mod tests {
 
     #[test]
     fn every_section_of_the_page_is_known() {
-        let known: Vec<_> = Known::all().collect();
+        let known: Vec<_> = KnownTable::all().collect();
         assert_eq!(known.len(), 16);
-        for it in &known {
-            assert!(!it.table().is_empty() && it.prose.contains(':'), "{}", it.prose);
-            assert!(it.columns().len() > 2, "{}", it.name);
+        for table in &known {
+            assert!(!table.table().is_empty() && table.comment.contains(':'), "{}", table.comment);
+            assert!(table.columns().len() > 2, "{}", table.name);
         }
-        let laravel = known.iter().find(|it| it.name == "laravel").unwrap();
-        assert_eq!(laravel.kind(), Some(("queue", "default")));
+        let laravel = known.iter().find(|table| table.name == "laravel").unwrap();
+        assert_eq!(laravel.queue_condition(), Some(("queue", "default")));
         assert!(laravel.columns().contains(&"available_at"));
     }
 }

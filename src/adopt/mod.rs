@@ -1,4 +1,4 @@
-//! Adoption of a table: what its names and values leave no doubt about is mapped. Everything else is a question.
+//! Proposals for existing tables. Columns with clear names and values are mapped; everything else is a question.
 
 mod columns;
 mod known;
@@ -14,7 +14,7 @@ use backlog_store::Outline;
 use crate::terminal::Terminal;
 
 use columns::TableProfile;
-use known::Known;
+use known::KnownTable;
 pub use known::is_known;
 pub use proposal::Proposal;
 pub use words::resembles_queue;
@@ -24,9 +24,9 @@ pub fn propose<'a>(
     now: Instant,
     terminal: &'a Terminal,
 ) -> Result<Proposal<'a>> {
-    let columns = TableProfile::new(outline, now);
-    match Known::of(&outline.name, outline.columns.iter().map(|it| &it.column)) {
-        Some(known) => known.proposal(&columns, terminal),
-        None => propose::by_columns(columns, terminal),
+    let profile = TableProfile::new(outline, now);
+    match KnownTable::find(&outline.name, outline.columns.iter().map(|explored| &explored.column)) {
+        Some(known) => known.proposal(&profile, terminal),
+        None => propose::by_columns(profile, terminal),
     }
 }

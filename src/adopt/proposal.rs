@@ -1,4 +1,4 @@
-//! A section of backlog.toml that is proposed, and the questions that stay open in it.
+//! A proposed section of backlog.toml, with its open questions.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use crate::terminal::Terminal;
 
 pub struct Proposal<'a> {
     pub queue: String,
-    /// Number of questions without an answer. Each leaves a `?` that is no TOML.
+    /// Number of open questions. Each leaves a `?`, which is not valid TOML.
     pub questions: usize,
     table: String,
-    /// The lines below the name of the table.
+    /// The lines after `table`.
     pub lines: String,
     pub terminal: &'a Terminal,
 }
 
-/// An answer to a question, and the lines of the section that it stands for.
+/// An answer to a question, and its lines in the section.
 pub type AnswerLines = (String, String);
 
 impl<'a> Proposal<'a> {
     pub fn new(queue: &str, outline: &Outline, terminal: &'a Terminal) -> Self {
-        // The name of a queue is shorter than that of a table may be.
+        // Names of tables may be longer than names of queues.
         let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
         let name: String = queue.chars().map(legal).take(MAX_NAME_LENGTH).collect();
         let name = name.trim_start_matches(['_', '-']);
@@ -56,13 +56,13 @@ impl<'a> Proposal<'a> {
         facts.iter().for_each(|fact| self.comment(fact));
     }
 
-    /// A question that stays open. The line that it is about comes below it.
+    /// Leaves a question open. Its line comes below it.
     pub fn question(&mut self, question: &str) {
         self.questions += 1;
         self.comment(&format!("QUESTION: {question}"));
     }
 
-    /// Asks. Without an answer the question stays open in the file; `remedy` says how to answer it there.
+    /// Asks a question. Without an answer it stays open; `remedy` says how to answer it in the file.
     pub fn ask_or_leave_open(
         &mut self,
         question: &str,
@@ -76,7 +76,7 @@ impl<'a> Proposal<'a> {
         Ok(answer)
     }
 
-    /// Asks, and writes the lines of the answer; or without one, all answers as comments, and the `open` line.
+    /// Asks a question and writes the lines of the answer.
     pub fn choose(
         &mut self,
         question: &str,
@@ -89,6 +89,7 @@ impl<'a> Proposal<'a> {
         Ok(chosen)
     }
 
+    /// Writes the lines of an answer. Without one, writes all answers as comments, and the line `open`.
     pub fn answer(
         &mut self,
         question: &str,
@@ -111,7 +112,7 @@ impl<'a> Proposal<'a> {
         self.line(open);
     }
 
-    /// The section as TOML, but for the `?` of open questions.
+    /// The section as text. With open questions it is not valid TOML.
     pub fn section(&self, db: &str, state_dir: Option<&Path>) -> String {
         let state_dir =
             state_dir.map(|path| format!("state_dir = {}\n", toml(&path.to_string_lossy())));

@@ -1,4 +1,4 @@
-//! The mapping of a table that docs/job-tables.toml does not describe, by keys, names and values.
+//! The mapping of an unknown table by its keys, the names of its columns and their values.
 
 use anyhow::Result;
 use backlog_schedule::counted;
@@ -12,19 +12,19 @@ use super::words::ColumnRole;
 use crate::terminal::Terminal;
 
 pub fn by_columns<'t>(
-    mut columns: TableProfile<'_>,
+    mut profile: TableProfile<'_>,
     terminal: &'t Terminal,
 ) -> Result<Proposal<'t>> {
-    let outline = columns.outline;
+    let outline = profile.outline;
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline, terminal);
-    columns.describe(&mut proposal);
-    columns.id(&mut proposal);
-    let is_undated = columns.date(&mut proposal)?;
-    let pending = columns.pending(&mut proposal)?;
-    columns.counters(&mut proposal, &pending)?;
-    columns.writes(&mut proposal, &pending)?;
-    proposal.comment("less and less often as time goes on");
+    profile.describe(&mut proposal);
+    profile.write_id(&mut proposal);
+    let is_undated = profile.write_date(&mut proposal)?;
+    let pending = profile.pending(&mut proposal)?;
+    profile.write_counters(&mut proposal, &pending)?;
+    profile.write_assignments(&mut proposal, &pending)?;
+    proposal.comment("older records are tried less and less often");
     proposal.line(if is_undated { "policy = \"even\"" } else { "progressive = true" });
     proposal.line("# exec = [\"/usr/local/bin/YOUR-COMMAND\", \"{id}\"]");
     Ok(proposal)
@@ -36,71 +36,79 @@ impl<'a> TableProfile<'a> {
         if let Some(why) = &self.outline.unread {
             proposal.comment(&format!("its rows could not be read within a second: {why}"));
         } else if rows == 0 {
-            proposal.comment("it has no rows, so only its columns tell something");
+            proposal.comment("the table has no rows, so only its columns are known");
         } else if !self.outline.is_whole {
-            proposal
-                .comment(&format!("dates and counters by {rows} of the oldest and newest rows"));
+            proposal.comment(&format!(
+                "dates and counters are read from {rows} of the oldest and newest rows"
+            ));
         }
         if self.outline.is_large {
-            proposal.comment("the table is large: these counts are those of a sample");
+            proposal.comment("the table is large: the counts are from a sample");
         }
         let about = "columns with few values, and dates that are NULL in some rows; if one of them takes rows \
              out of the queue (deleted, paused, of another queue), add a condition: where = \"...\"";
-        proposal.facts(about, self.all.iter());
+        proposal.facts(about, self.columns.iter());
     }
 
-    /// The unique key with the fewest columns, the primary key before others.
-    fn id(&self, proposal: &mut Proposal<'_>) {
-        let can_be = |column: &ProfiledColumn<'a>| {
+    /// Chooses the unique key with the fewest columns. The primary key precedes others.
+    fn write_id(&self, proposal: &mut Proposal<'_>) {
+        let can_be_id = |column: &ProfiledColumn<'a>| {
             let holds = column.column.column_type;
             matches!(
                 holds,
                 ColumnType::Integer | ColumnType::Text | ColumnType::Decimal | ColumnType::Bytes
             ) || column.column.declared.eq_ignore_ascii_case("uuid")
         };
-        let is_id = |name: &String| self.all.iter().any(|it| it.name() == name && can_be(it));
+        let is_id = |name: &String| {
+            self.columns.iter().any(|column| column.name() == name && can_be_id(column))
+        };
         let keys = self.outline.keys.iter().filter(|key| key.iter().all(is_id));
         let Some(key) = keys.min_by_key(|key| key.len()) else {
-            proposal
-                .question("which columns identify a record? No unique key without NULL says it.");
+            proposal.question(
+                "which columns identify a record? The table has no unique key without NULL.",
+            );
             return proposal.line("id = ?");
         };
         let is_primary = self.outline.keys.first() == Some(key);
         proposal.comment(if is_primary { "the primary key" } else { "a unique key without NULL" });
         let id = match &key[..] {
             [only] => Toml::from(only.as_str()),
-            all => Toml::from(all.to_vec()),
+            columns => Toml::from(columns.to_vec()),
         };
         proposal.line(&format!("id = {id}"));
     }
 
-    /// The insertion date; whether somebody says that there is none.
-    fn date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
-        let is_past =
-            |it: &ProfiledColumn<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
+    /// Writes the insertion date. Returns true if there is none.
+    fn write_date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
+        let is_past = |column: &ProfiledColumn<'a>| {
+            column.formats.iter().any(|(_, newest)| *newest <= self.tomorrow)
+        };
         let has_rows = self.outline.rows > 0;
-        let is_full = |it: &ProfiledColumn<'a>| it.is_full() && is_past(it) || !has_rows;
-        let mut dates = self.filter(|it| it.is_date() && it.is(ColumnRole::Created));
+        let is_full =
+            |column: &ProfiledColumn<'a>| !has_rows || column.is_full() && is_past(column);
+        let mut dates =
+            self.filter(|column| column.is_date() && column.has_role(ColumnRole::Created));
         if let [only] = dates[..]
             && only.formats.len() < 2
             && is_full(only)
         {
             let format = only.formats.first().map(|(format, _)| *format);
-            proposal.comment("when a record was inserted: called so, and never NULL");
+            proposal.comment("the insertion date, by its name; it is never NULL");
             proposal.line(&date_line(only.name(), format));
-            self.inserted = format;
+            self.inserted_format = format;
             return Ok(false);
         }
         if dates.is_empty() {
-            dates = self.filter(|it| it.is_date() && is_full(it));
+            dates = self.filter(|column| column.is_date() && is_full(column));
         }
         let (mut choices, mut formats) = (Vec::<AnswerLines>::new(), Vec::new());
         for column in dates {
             let (name, empty) = (column.name(), column.empty_rows());
             let none = format!(", none in {}", counted(empty as u64, "row"));
             let none = if empty > 0 { &none } else { "" };
-            let mut offer = |format, reading: &str| {
-                choices.push((format!("{name}{reading}{none}"), date_line(name, format) + "\n"));
+            let mut offer = |format, description: &str| {
+                let line = date_line(name, format) + "\n";
+                choices.push((format!("{name}{description}{none}"), line));
                 formats.push(format);
             };
             if column.formats.is_empty() {
@@ -110,24 +118,24 @@ impl<'a> TableProfile<'a> {
                 offer(Some(*format), &format!(" as {format}: the newest is {newest}"));
             }
         }
-        // Without a date and a counter no schedule tells what is due.
+        // A schedule needs a date or a counter.
         if self.counter().is_some() {
-            let answer = "no column: records go by their ids, and by their count of failures";
+            let answer = "no column: records are ordered by id, and the schedule counts failures";
             choices.push((answer.into(), "date_inserted = false\n".into()));
         }
-        let question = "when was a record inserted? No single date without NULL says it, in one \
-                        format. (An expression can: date_inserted = { sql = \"...\" }.)";
+        let question = "when was a record inserted? There is no single date without NULL in one \
+                        format. (An expression is possible: date_inserted = { sql = \"...\" }.)";
         let chosen = proposal.choose(question, &choices, "date_inserted = ?")?;
-        self.inserted = chosen.and_then(|at| *formats.get(at)?);
+        self.inserted_format = chosen.and_then(|at| *formats.get(at)?);
         Ok(chosen.is_some_and(|at| at >= formats.len()))
     }
 
-    fn counters(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
+    fn write_counters(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
         if let Some(counter) = self.counter() {
             let column = toml(counter.name());
             let attempts = format!("failures = {{ column = {column}, counts = \"attempts\" }}\n");
             let name = counter.name().to_lowercase();
-            // One that never begins at 0 may be a limit, or count down.
+            // A counter above 0 in new rows may be a limit, or count down.
             let is_high = match &pending.new[..] {
                 [] => counter.is_full(),
                 new => new.iter().all(|row| !counter.is_empty_at(*row)),
@@ -137,22 +145,22 @@ impl<'a> TableProfile<'a> {
                 ("it counts attempts".into(), attempts),
                 ("none of these".into(), String::new()),
             ];
-            if is_high || counter.begins_above_zero() {
+            if is_high || counter.has_positive_default() {
                 let question = format!("{} does not begin at 0. What is it?", counter.name());
                 proposal.choose(&question, &choices, "failures = ?")?;
             } else {
                 let counts_failures = name.contains("fail") || name.contains("retr");
-                let (what, line) = &choices[usize::from(!counts_failures)];
-                proposal.comment(&format!("{}, by its name", what.trim_start_matches("it ")));
+                let (answer, line) = &choices[usize::from(!counts_failures)];
+                proposal.comment(&format!("{}, by its name", answer.trim_start_matches("it ")));
                 proposal.lines += line;
             }
         }
-        if let Some(most) = self.most_attempts().filter(|_| pending.archives) {
-            proposal.comment("each record has a maximum");
-            proposal.line(&format!("max_attempts = {{ column = {} }}", toml(most.name())));
+        if let Some(max) = self.max_attempts().filter(|_| pending.archives) {
+            proposal.comment("each record has its own maximum");
+            proposal.line(&format!("max_attempts = {{ column = {} }}", toml(max.name())));
         }
-        let is_text = |it: &ProfiledColumn<'a>| {
-            it.column.column_type == ColumnType::Text && it.formats.is_empty()
+        let is_text = |column: &ProfiledColumn<'a>| {
+            column.column.column_type == ColumnType::Text && column.formats.is_empty()
         };
         if let Some(error) = self.only(ColumnRole::Error, is_text) {
             proposal.comment("the last error, by its name");
@@ -161,43 +169,50 @@ impl<'a> TableProfile<'a> {
         Ok(())
     }
 
-    /// What is written besides: when it was done, when it is due next, and that it was changed.
-    fn writes(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
+    /// Writes the dates that a success and a failure set.
+    fn write_assignments(
+        &self,
+        proposal: &mut Proposal<'_>,
+        pending: &PendingMapping,
+    ) -> Result<()> {
         proposal.lines += &pending.on_success;
-        let is_to_come = |it: &ProfiledColumn<'a>| {
-            it.role.is_none()
-                && it.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
+        let is_future = |column: &ProfiledColumn<'a>| {
+            column.role.is_none()
+                && column.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
         };
-        // One with `9999-12-31` says it too, though that date is not plausible.
-        let is_named =
-            |it: &ProfiledColumn<'a>| it.is(ColumnRole::Due) || it.is(ColumnRole::PerhapsDue);
-        let is_due = |it: &ProfiledColumn<'a>| is_named(it) && (it.is_date() || !it.counts());
-        let due = self.filter(|it| is_due(it) || is_to_come(it));
-        let next = self.date_of(ColumnRole::Due);
+        // A column with `9999-12-31` is not recognized as a date.
+        let is_due = |column: &ProfiledColumn<'a>| {
+            (column.has_role(ColumnRole::Due) || column.has_role(ColumnRole::MaybeDue))
+                && (column.is_date() || !column.may_count())
+        };
+        let due = self.filter(|column| is_due(column) || is_future(column));
+        let next = self.writable_date(ColumnRole::Due);
         let on_failure = |due| self.set("on_failure", due, "{next}");
         if next.is_none() && !due.is_empty() {
-            let names = due.iter().map(|it| (it.name().into(), on_failure(Some(it.name()))));
+            let columns = due.iter().map(|column| column.name());
+            let choices = columns.map(|name| (name.into(), on_failure(Some(name))));
             let choices: Vec<_> =
-                names.chain([("none of these".into(), on_failure(None))]).collect();
-            let question = "which column says when a record is due?";
+                choices.chain([("none of these".into(), on_failure(None))]).collect();
+            let question = "which column decides when a record is due?";
             return proposal.choose(question, &choices, "on_failure = ?").map(drop);
         }
         if next.is_some() {
-            proposal.comment("the next attempt; from then on it says what is due");
+            proposal.comment("the next attempt, which decides when a record is due");
         }
         proposal.lines += &on_failure(next);
         Ok(())
     }
 
-    pub fn set_now(&self, done: Option<&str>) -> String {
-        self.set("on_success", done, "{now}")
+    pub fn set_now(&self, done_at: Option<&str>) -> String {
+        self.set("on_success", done_at, "{now}")
     }
 
-    /// The line that sets a column, if there is one, and the date of the last change.
+    /// The line of a key that sets a column and the date of the last change, as far as there are such columns.
     fn set(&self, key: &str, column: Option<&str>, value: &str) -> String {
-        let updated = self.date_of(ColumnRole::Updated).map(|name| (name, "{now}"));
+        let updated = self.writable_date(ColumnRole::Updated).map(|name| (name, "{now}"));
         let columns = column.map(|name| (name, value)).into_iter().chain(updated);
-        let columns = Table::from_iter(columns.map(|(name, to)| (name.into(), Toml::from(to))));
+        let columns =
+            Table::from_iter(columns.map(|(name, value)| (name.into(), Toml::from(value))));
         match columns.is_empty() {
             true => String::new(),
             false => format!("{key} = {}\n", Toml::from(columns)),

@@ -1,4 +1,4 @@
-//! The usual words of job tables: in the names of their columns, and as values of a status.
+//! The usual words of job tables: names of columns, and values of a status.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 use backlog_store::CatalogTable;
 use serde::Deserialize;
 
-/// The words of words.toml.
+/// The contents of words.toml.
 #[derive(Default, Deserialize)]
 struct Words {
     names: BTreeMap<ColumnRole, String>,
     values: BTreeMap<Meaning, String>,
 }
 
-/// A test finds a file that cannot be read.
+/// A test shows that the file is not empty.
 static WORDS: LazyLock<Words> =
     LazyLock::new(|| toml::from_str(include_str!("words.toml")).unwrap_or_default());
 
@@ -23,64 +23,61 @@ pub enum ColumnRole {
     Created,
     Done,
     Due,
-    /// A date that may say when a record is due, or when an invoice is: only somebody who knows can say.
-    PerhapsDue,
-    /// The date of an attempt, which says nothing about how it ended.
+    /// A date that may be that of the next attempt, or of an invoice.
+    MaybeDue,
+    /// The date of the last attempt, whatever its outcome.
     Tried,
     Updated,
     Attempts,
-    MostAttempts,
+    MaxAttempts,
     Error,
 }
 
-/// Letters and digits of a text, in lower case: `In Progress`, `IN_PROGRESS` and `inProgress` are one word.
-fn letters(text: &str) -> String {
+/// Normalizes a text: `In Progress`, `IN_PROGRESS` and `inProgress` are the same word.
+fn normalized(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The name of a date without what only says that it is one: `created` of `CreatedOnUtc`.
-fn without_date(letters: &str) -> &str {
-    const ENDS: [&str; 8] = ["utc", "gmt", "timestamp", "datetime", "date", "time", "at", "on"];
-    let mut core = letters;
-    while let Some(rest) = ENDS.iter().find_map(|end| core.strip_suffix(end)) {
-        core = rest;
+/// Removes the words for a date from a name: `CreatedOnUtc` becomes `created`.
+fn without_date_words(name: &str) -> &str {
+    const SUFFIXES: [&str; 8] = ["utc", "gmt", "timestamp", "datetime", "date", "time", "at", "on"];
+    let mut core = name;
+    while let Some(shorter) = SUFFIXES.iter().find_map(|suffix| core.strip_suffix(suffix)) {
+        core = shorter;
     }
-    ["date", "time"].iter().find_map(|begin| core.strip_prefix(begin)).unwrap_or(core)
+    ["date", "time"].iter().find_map(|prefix| core.strip_prefix(prefix)).unwrap_or(core)
 }
 
-pub fn is_dated(name: &str) -> bool {
-    let letters = letters(name);
-    without_date(&letters) != letters
+pub fn has_date_words(name: &str) -> bool {
+    let name = normalized(name);
+    without_date_words(&name) != name
 }
 
 pub fn role(name: &str) -> Option<ColumnRole> {
-    let letters = letters(name);
-    let core = without_date(&letters);
-    let is_named =
-        |words: &str| words.split_whitespace().any(|word| word == letters || word == core);
-    let by_word = WORDS.names.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
-    let by_part = || match &*letters {
+    let name = normalized(name);
+    let core = without_date_words(&name);
+    let has_name = |words: &str| words.split_whitespace().any(|word| word == name || word == core);
+    let by_word = WORDS.names.iter().find(|(_, words)| has_name(words)).map(|(role, _)| *role);
+    let by_part = || match &*name {
         name if name.contains("last") => Some(ColumnRole::Tried),
-        name if name.starts_with("next") || name.contains("before") => Some(ColumnRole::PerhapsDue),
+        name if name.starts_with("next") || name.contains("before") => Some(ColumnRole::MaybeDue),
         _ if ["after", "until", "due"].iter().any(|end| core.ends_with(end)) => {
-            Some(ColumnRole::PerhapsDue)
+            Some(ColumnRole::MaybeDue)
         }
         name if name.contains("status") || name.ends_with("state") => Some(ColumnRole::Status),
-        // `timestamp`, and a truth such as `is_sent`
+        // `timestamp`
         _ if core.is_empty() => Some(ColumnRole::Created),
-        name => {
-            let of_truth = name.strip_prefix("is").and_then(role);
-            of_truth.filter(|role| *role == ColumnRole::Done)
-        }
+        // `is_sent`
+        name => name.strip_prefix("is").and_then(role).filter(|role| *role == ColumnRole::Done),
     };
     by_word.or_else(by_part)
 }
 
-/// Whether a table has columns of a queue: one that says what is pending, and another one.
+/// True for a table with at least two usual columns, one of which shows what is pending.
 pub fn resembles_queue(table: &CatalogTable) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
-    let tells = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
-    roles.len() > 1 && tells.iter().any(|role| roles.contains(role))
+    let needed = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
+    roles.len() > 1 && needed.iter().any(|role| roles.contains(role))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -89,14 +86,14 @@ pub enum Meaning {
     Failed,
     Done,
     GivenUp,
-    /// In somebody's hand, or called off.
+    /// In work, or cancelled.
     LeftAlone,
 }
 
 pub fn meaning(value: &str) -> Option<Meaning> {
-    let letters = letters(value);
-    let is_in = |words: &str| words.split_whitespace().any(|word| word == letters);
-    WORDS.values.iter().find(|(_, words)| is_in(words)).map(|(meaning, _)| *meaning)
+    let value = normalized(value);
+    let has_value = |words: &str| words.split_whitespace().any(|word| word == value);
+    WORDS.values.iter().find(|(_, words)| has_value(words)).map(|(meaning, _)| *meaning)
 }
 
 #[cfg(test)]
@@ -115,15 +112,15 @@ mod tests {
             ("run_at", ColumnRole::Due),
             ("next_attempt_at", ColumnRole::Due),
             ("nextattempttime", ColumnRole::Due),
-            ("DontSendBefore", ColumnRole::PerhapsDue),
-            ("valid_until", ColumnRole::PerhapsDue),
-            ("due_date", ColumnRole::PerhapsDue),
-            ("next_birthday", ColumnRole::PerhapsDue),
+            ("DontSendBefore", ColumnRole::MaybeDue),
+            ("valid_until", ColumnRole::MaybeDue),
+            ("due_date", ColumnRole::MaybeDue),
+            ("next_birthday", ColumnRole::MaybeDue),
             ("scheduled_date_gmt", ColumnRole::Due),
             ("ProcessedOn", ColumnRole::Done),
             ("is_sent", ColumnRole::Done),
             ("last_attempt_at", ColumnRole::Tried),
-            ("max_attempts", ColumnRole::MostAttempts),
+            ("max_attempts", ColumnRole::MaxAttempts),
             ("job_state", ColumnRole::Status),
             ("number_of_retries", ColumnRole::Attempts),
             ("error_message", ColumnRole::Error),

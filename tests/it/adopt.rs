@@ -261,20 +261,20 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
     // Such a name may mean another date, which a failure must not overwrite.
     for name in ["valid_until", "due_date", "next_birthday", "best_before"] {
         let perhaps = adopted(&format!("status TEXT, {name} TEXT"), &format!("{status}, {at}"));
-        let question = "QUESTION: which column says when a record is due?";
+        let question = "QUESTION: which column decides when a record is due?";
         assert!(perhaps.exit == Some(1) && perhaps.stdout.contains(question), "{perhaps:?}");
     }
     // Neither is a later date one that a record waits for.
     let later = adopted("status TEXT, valid TEXT", "'new', datetime('2030-01-01')");
-    assert_contains(&later.stdout, "QUESTION: which column says when a record is due?");
+    assert_contains(&later.stdout, "QUESTION: which column decides when a record is due?");
 }
 
 #[test]
 fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let status = "CASE WHEN i < 20 THEN 'done' ELSE 'new' END";
     let asked = adopted("status TEXT, active INTEGER", &format!("{status}, i % 2"));
-    let question = "For all of them take coalesce(active, 0) = 0 out of this condition; for only the \
-                    others write coalesce(active, 0) <> 0 in its place:";
+    let question = "If all of them are, remove coalesce(active, 0) = 0 from this condition; if only the \
+                    others are, replace it with coalesce(active, 0) <> 0:";
     let text = asked.stdout.replace("\n# ", " ");
     assert!(asked.exit == Some(1) && text.contains(question), "{asked:?}");
     // A counter that does not begin at 0 may be a limit.
@@ -340,7 +340,7 @@ fn a_word_alone_makes_no_status_and_no_date() {
         ),
     ] {
         let asked = adopted(columns, &values);
-        let question = "# QUESTION: which rows are pending, and what becomes of a finished one?";
+        let question = "# QUESTION: which rows are pending, and what happens to finished ones?";
         for text in [question, choice, "\nwhere = ?\n"] {
             let stdout = asked.stdout.replace(",\n# ", ", ");
             assert!(asked.exit == Some(1) && stdout.contains(text), "{text} {asked:?}");
@@ -471,10 +471,10 @@ fn counts_of_a_large_table_are_those_of_a_sample() {
     );
     let adopted = env.run("adopt t");
     for text in [
-        "these counts are those of a sample",
+        "the counts are from a sample",
         "# status: 'done' in 1 row, 'new' in 1 row",
         // A value that no row of a sample has may be in others.
-        "# QUESTION: no value of status here means failed (of all rows: SELECT status, count(*)",
+        "# QUESTION: no value of status here means failed (all values: SELECT status, count(*)",
         "\nstatus = { column = \"status\", new = \"new\", error = ?, success = \"done\" }\n",
     ] {
         assert!(adopted.exit == Some(1) && adopted.stdout.contains(text), "{adopted:?}");
@@ -533,7 +533,7 @@ fn a_known_table_with_columns_of_its_own_is_another_one_or_they_are_shown() {
     let finished = jobs("finished_at INTEGER", "1795000000");
     assert!(!keys(&finished).contains("delete"), "{finished:?}");
     let tenant = jobs("tenant TEXT", "'a'").success();
-    let shown = "# columns that this mapping does not know\n# tenant: NULL in 20 rows, ";
+    let shown = "# columns that this mapping does not use\n# tenant: NULL in 20 rows, ";
     assert!(keys(&tenant).contains("delete") && tenant.stdout.contains(shown), "{tenant:?}");
     // A date or a truth may take rows out.
     let cancelled = jobs("cancelled_at INTEGER", "1795000000");
@@ -559,7 +559,7 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
     env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
     let adopted = env.run("adopt");
     assert_eq!(adopted.exit, Some(1), "{adopted:?}");
-    assert_contains(&adopted.stdout, "QUESTION: which queue is worked off?");
+    assert_contains(&adopted.stdout, "QUESTION: which queue is processed?");
 }
 
 #[test]

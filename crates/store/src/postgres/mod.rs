@@ -69,9 +69,8 @@ pub fn open(
 
 /// Returns parameters as text. Text with NUL stays as it is, and the server refuses it.
 fn texts(params: &[Value]) -> Vec<Param> {
-    let text = |value: &Value| match value {
-        Value::Text(text) => Param::text(text),
-        value => Param::Text(param(value)),
+    let text = |value: &Value| {
+        if let Value::Text(text) = value { Param::text(text) } else { Param::Text(param(value)) }
     };
     params.iter().map(text).collect()
 }

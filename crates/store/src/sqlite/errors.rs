@@ -97,9 +97,10 @@ fn is_refusal(error: &SqlError) -> bool {
 
 /// Returns SQLite's message without the statement.
 pub fn message(error: &SqlError) -> String {
-    let message = match error {
-        SqlError::SqlInputError { msg, .. } => msg.clone(),
-        error => error.to_string(),
+    let message = if let SqlError::SqlInputError { msg, .. } = error {
+        msg.clone()
+    } else {
+        error.to_string()
     };
     let begins_with = |begin: &&str| message.starts_with(begin);
     // SQLite does not trust functions such as `pragma_table_info()` in a schema.

@@ -342,7 +342,7 @@ fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
     let absent = env.run("status --pgmq mails");
     absent.fails(1, &["no queue \"mails\"; queues here: jobs"]);
     database.sql("DROP SCHEMA pgmq CASCADE");
-    env.run("status --pgmq jobs").fails(1, &["there is no pgmq in this database"]);
+    env.run("status --pgmq jobs").fails(1, &["this database has no pgmq"]);
 }
 
 fn an_attempt_that_was_none_is_not_charged(version: Pgmq) {
@@ -365,7 +365,8 @@ fn what_the_archive_refuses_is_found_before_a_handler_runs(version: Pgmq) {
     );
     let log = env.noting("exit 0");
     let ran = env.work("jobs", "", &log);
-    let says = "queue jobs does not let go of it: the archive is closed; no handler was started";
+    let says =
+        "queue jobs refuses to delete or archive it: the archive is closed; no handler was started";
     ran.fails(1, &["record 1 is not tried", says]);
     assert_eq!(env.handled(), [""; 0]);
     // One message that it refuses does not take the others with it.

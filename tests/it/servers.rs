@@ -537,7 +537,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
     set_read_only(&machines.database, true);
     let handler = machines.handler();
     for args in [&format!("process --ndays 1 -- {handler}"), "archive 1"] {
-        let says = ["in a read-only transaction; this server is a standby, name the primary"];
+        let says = ["in a read-only transaction; this server is a standby: name the primary"];
         machines.machines[0].run(args).fails(1, &says);
     }
     assert_eq!(machines.handled(), 0);

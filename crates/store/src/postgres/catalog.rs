@@ -166,7 +166,7 @@ impl Catalog for RefCell<Session> {
         );
         let found = match found {
             Err(error) if error.may_be_wrong_sql() => {
-                bail!("{sql:?} is no expression in SQL: {}", error.message)
+                bail!("{sql:?} is not an SQL expression: {}", error.message)
             }
             found => found?,
         };

@@ -45,10 +45,10 @@ impl From<SqlError> for DbError {
             }
             "42501" => "; grant it to this user".into(),
             _ if kind == DbErrorKind::ReadOnly => {
-                "; this server is a standby, name the primary".into()
+                "; this server is a standby: name the primary".into()
             }
             "53200" => {
-                "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
+                "; if locks are the cause, lower --jobs or raise max_locks_per_transaction".into()
             }
             "53100" => "; free some space and run the same command again".into(),
             _ => String::new(),

@@ -190,7 +190,7 @@ impl PgEngine {
     /// Returns why records cannot be settled here, if so: the server is a standby, or this user lacks a privilege.
     pub fn missing_privilege(&mut self, table: &Table) -> Result<Option<String>> {
         if self.column::<bool>("SELECT pg_catalog.pg_is_in_recovery()", &[])? == [true] {
-            return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
+            return Ok(Some("it is a standby, which is read-only: name the primary".into()));
         }
         let name = &table.sql;
         let read = Param::texts(table.columns.iter().map(|column| &column.name));

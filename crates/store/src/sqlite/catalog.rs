@@ -62,7 +62,7 @@ impl Catalog for Connection {
         let trial = format!("SELECT ({sql}\n) FROM {}", table.sql);
         match self.prepare(&trial) {
             Err(error) if !is_busy(&error) => {
-                bail!("{sql:?} is no expression in SQL: {}", message(&error))
+                bail!("{sql:?} is not an SQL expression: {}", message(&error))
             }
             prepared => drop(prepared?),
         }

@@ -137,8 +137,10 @@ impl Locks<SqliteEngine> for SqliteLocks {
         token: &str,
         _: Sender<Vec<Id>>,
     ) -> Result<Option<Heartbeat>> {
-        let claims =
-            lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
+        let claims = lock(&self.claims)
+            .file
+            .try_clone()
+            .context("could not duplicate the descriptor of the claims file")?;
         self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
         let deferred = on.engine.defer_sync();
         let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;

@@ -272,7 +272,7 @@ fn find(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(
         !schema.is_empty(),
-        "could not use {}: there is no pgmq in this database: CREATE EXTENSION pgmq",
+        "could not use {}: this database has no pgmq; to install it: CREATE EXTENSION pgmq",
         session.server
     );
     let found = read(

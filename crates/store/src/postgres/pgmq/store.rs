@@ -509,7 +509,7 @@ impl Store for PgmqStore {
             self.database.engine.roll_back();
             let place = self.database.engine.label();
             Ok(Rehearsal::Refused(format!(
-                "could not write to {place}: queue {} does not let go of it: {why}",
+                "could not write to {place}: queue {} refuses to delete or archive it: {why}",
                 self.queue.name
             )))
         };

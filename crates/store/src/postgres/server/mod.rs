@@ -103,9 +103,9 @@ impl Server {
             has_accepted: AtomicBool::default(),
             connections: Mutex::default(),
             changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .context("could not make an eventfd")?,
+                .context("could not create an eventfd")?,
             answered_at: Mutex::default(),
-            runtime: runtime().context("could not prepare to wait for a server")?,
+            runtime: runtime().context("could not set up the event loop")?,
         })
     }
 

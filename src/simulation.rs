@@ -112,7 +112,7 @@ pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Run
         engine::run(pass, |_| Ok(Handlers::scripted(false, &stop)))?;
         ensure!(
             lock(&log).len() <= MOST_ATTEMPTS,
-            "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"
+            "more than {MOST_ATTEMPTS} attempts; lower --records or --for"
         );
     }
     let attempts = std::mem::take(&mut *lock(&log));

@@ -218,8 +218,8 @@ fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
     }
 }
 
-const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
-                              more time, or an index (`backlog check` says which)";
+const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; raise \
+                              it, or create the index that `backlog check` names";
 
 /// The main thread of a pass: it waits for the end of the pass, for signals and for --max-runtime.
 struct MainThread<'a> {

@@ -187,7 +187,7 @@ pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
         (false, false) => format!("the outcome ({name}) is not written"),
     };
     log::error!(
-        "claim lost: record {id} was not held all the time while its handler ran, and another pass \
+        "claim lost: record {id} was not held for the whole run of its handler, and another pass \
          may have tried it; {outcome}"
     );
 }

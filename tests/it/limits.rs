@@ -176,8 +176,8 @@ fn a_command_on_archive_that_fails_is_an_error_and_the_record_stays_archived() {
     let gone = env.script("gone", "exit 0");
     let handler = env.script("handler", &format!("rm -f {gone}; exit 1"));
     for (command, says) in [
-        ("false", "record 1 is archived, but --on-archive was not done: exit status 1".into()),
-        (&*gone, format!("--on-archive was not done: could not run {gone}: no such file")),
+        ("false", "record 1 is archived, but --on-archive failed: exit status 1".into()),
+        (&*gone, format!("--on-archive failed: could not run {gone}: no such file")),
     ] {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
         env.script("gone", "exit 0");
@@ -221,7 +221,7 @@ fn a_signal_ends_the_wait_for_a_command_on_archive() {
     assert_eq!(pass.wait().unwrap().code(), Some(143));
     for id in [1, 2] {
         env.logs(&format!(
-            "record {id} is archived, but --on-archive was not done: the pass was stopped"
+            "record {id} is archived, but --on-archive failed: the pass was stopped"
         ));
     }
 }

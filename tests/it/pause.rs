@@ -130,7 +130,7 @@ fn a_running_pass_begins_nothing_more_and_what_it_has_in_hand_is_settled() {
     pausing.let_go();
     assert_eq!(running.wait().unwrap().code(), Some(0));
     assert_eq!((lines(), env.count("SUCCESS"), env.count("NEW")), (3, 3, 3));
-    env.logs("; nothing more is begun");
+    env.logs("; no more attempts begin");
     // It has an entry of its own, which those that find the pause leave alone.
     pass(&env, MIDNIGHT + MINUTE, "");
     pass(&env, MIDNIGHT + 2 * MINUTE, "");
@@ -177,7 +177,7 @@ fn a_signal_ends_what_a_pause_lets_go_on() {
     let now = format!("@{MIDNIGHT}");
     let handler = env.script("handler", &script);
     let mut running = env.spawn_logging(&format!("{line} --now {now} -- {handler}"));
-    env.logs("; nothing more is begun");
+    env.logs("; no more attempts begin");
     assert!(signal("-TERM", running.id()));
     assert_eq!(running.wait().unwrap().code(), Some(143));
     assert_eq!(env.statuses(), "1|NEW\n2|SUCCESS");
@@ -189,7 +189,7 @@ fn a_person_is_told_that_a_pause_has_stopped_the_pass() {
     let handler = env.script("handler", &pausing_script(&env));
     let line = format!("process --now @{MIDNIGHT} --ndays 9 --jobs 1 -- {handler}");
     let seen = env.at_terminal(200, &line, "").stdout;
-    assert_contains(&seen, "; nothing more is begun");
+    assert_contains(&seen, "; no more attempts begin");
     assert_contains(&seen, ": 1 succeeded; stopped by a pause");
 }
 

@@ -804,7 +804,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     let lost = "; without one the history of passes, the causes of failures, the cursors of capped passes \
                 and the slots of missed ticks are lost: name one with --state-dir";
     for (home, why) in [
-        (None, "neither XDG_STATE_HOME nor HOME says where"),
+        (None, "neither XDG_STATE_HOME nor HOME is set"),
         (Some("/"), "could not open /.local/state/backlog: permission denied"),
         (Some("/root"), "could not open /root/.local/state/backlog: permission denied"),
     ] {

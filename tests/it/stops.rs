@@ -30,7 +30,7 @@ fn breaking(env: &TestEnv, records: i64, how: &str) -> String {
 
 #[test]
 fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
-    let lost = "the handler succeeded for these records, but the table does not show it";
+    let lost = "the handler succeeded for these records, but the table could not be updated";
     for (how, says) in [
         ("mv test.db elsewhere.db", "test.db was moved or removed while the pass ran"),
         ("rm test.db", "test.db was moved or removed while the pass ran"),

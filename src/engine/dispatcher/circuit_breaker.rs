@@ -58,20 +58,20 @@ impl CircuitBreaker {
 }
 
 impl Dispatcher {
-    /// Skips a record whose charge or outcomes the table refuses.
-    pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
-        self.refuse_this_one(record, slot, why);
+    /// Skips a record whose charge or outcomes the table refuses, and counts it for the circuit breaker.
+    pub(super) fn skip_and_count(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
+        self.skip_refused(record, slot, why);
         self.got_nowhere(record);
     }
 
-    /// Skips a record in a table that accepts others, so that it does not count for the circuit breaker.
-    pub(super) fn refuse_this_one(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
+    /// Skips a record whose outcomes the table refuses, although it accepts others.
+    pub(super) fn skip_refused(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.cursor.passed(record, slot);
         self.breaker.skipped.insert(record.id.clone());
-        self.refuse(&record.id, format!("is not tried: {why}"));
+        self.tally_refused(&record.id, format!("is not tried: {why}"));
     }
 
-    pub(super) fn refuse(&mut self, id: &Id, what: String) {
+    pub(super) fn tally_refused(&mut self, id: &Id, what: String) {
         self.tally.refused += 1;
         self.breaker.log(id, what);
         self.forget_slot(id);
@@ -128,7 +128,7 @@ impl Dispatcher {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }
 
-    /// The key after which the next pass begins, unless failed records have an order of their own.
+    /// The key after which the next pass begins, unless failed records are searched in another order.
     fn restart_key(&self, record: &Record) -> Option<SortKey> {
         let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())

@@ -13,8 +13,8 @@ use super::round::DueRecord;
 use crate::engine::due_queue::Candidate;
 use crate::engine::tally::log_expired;
 
-/// To save a round trip, one of this many places may stay free, but not if there are [`FEW`]: there each free place is
-/// a process that does not run.
+/// One in this many places may stay free, which saves a round trip. With at most [`FEW`] places none may: each free one
+/// is a process that does not run.
 const SPARE: usize = 8;
 const FEW: usize = 64;
 
@@ -179,7 +179,7 @@ impl Dispatcher {
             }
             // This costs no time, so it does not count for the circuit breaker.
             Claim::Unreadable(why) => {
-                self.refuse(&id, format!("is not tried: it could not be read: {why}"));
+                self.tally_refused(&id, format!("is not tried: it could not be read: {why}"));
             }
         }
         Ok(None)
@@ -300,7 +300,7 @@ impl Dispatcher {
                 self.start_on_archive(record, attempts, error);
             }
             Some(WriteResult::Refused(error)) => {
-                self.refused(record, Status::Archived, &error.why);
+                self.write_refused(record, Status::Archived, &error.why);
             }
             Some(
                 WriteResult::Charged(_) | WriteResult::ChangedMeanwhile | WriteResult::ClaimLost,

@@ -41,7 +41,7 @@ impl Dispatcher {
                     self.breaker.log_repeated();
                     why += "; its handler succeeded";
                 }
-                return self.refused(&record, settlement.status(record.status), &why);
+                return self.write_refused(&record, settlement.status(record.status), &why);
             }
         };
         self.tally_and_log(&record, &attempt.outcome, applied, written, unstored);
@@ -137,8 +137,8 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
-        self.refuse(&record.id, format!("could not be set to {}: {error}", status.name()));
+    pub(super) fn write_refused(&mut self, record: &Record, status: Status, error: &str) {
+        self.tally_refused(&record.id, format!("could not be set to {}: {error}", status.name()));
         self.got_nowhere(record);
     }
 
@@ -155,7 +155,7 @@ impl Dispatcher {
             let failed = ended.iter().filter(|attempt| attempt.outcome != Outcome::Success);
             for Attempt { id, outcome, .. } in failed {
                 let why = outcome.error().unwrap_or("the pass was stopped");
-                log::error!("record {id} is archived, but --on-archive was not done: {why}");
+                log::error!("record {id} is archived, but --on-archive failed: {why}");
             }
         });
         on_archive.start(vec![Job { record, attempt: attempts, submit }]);

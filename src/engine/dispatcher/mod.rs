@@ -247,7 +247,7 @@ impl Dispatcher {
         let mut stopped = self.pass.observer.stop_requests();
         stopped.retain(|id| self.in_hand.contains_key(id));
         for id in &stopped {
-            log::warn!("record {id}: its handler is stopped, as somebody asked");
+            log::warn!("record {id}: stopping its handler, as `backlog stop` requested");
             self.breaker.skipped.insert(id.clone());
         }
         self.handlers.handler.interrupt(&stopped, self.pass.limits.grace);
@@ -321,7 +321,7 @@ impl Dispatcher {
         if !self.is_cut_short()
             && let Some(pause) = self.pass.observer.paused()
         {
-            log::warn!("{pause}; nothing more is begun");
+            log::warn!("{pause}; no more attempts begin");
             self.stop(Stopped::Paused);
         }
     }
@@ -396,7 +396,7 @@ impl Dispatcher {
             return Err(error);
         }
         Err(error.context(format!(
-            "the handler succeeded for these records, but the table does not show it, and they \
+            "the handler succeeded for these records, but the table could not be updated, so they \
              will be tried again: {}",
             succeeded.join(", ")
         )))

@@ -112,7 +112,10 @@ impl Dispatcher {
                 return Ok(false);
             }
             Rehearsal::Locked(why) => {
-                self.refuse(&due.record.id, format!("is not tried: {why}; no handler was started"));
+                self.tally_refused(
+                    &due.record.id,
+                    format!("is not tried: {why}; no handler was started"),
+                );
                 self.keep_slot(&due.record.id);
                 return Ok(false);
             }
@@ -132,8 +135,8 @@ impl Dispatcher {
             Some(Rehearsal::Refused(_)) | None => {
                 let why = format!("{why}; no handler was started");
                 match self.takes_errors {
-                    Some(_) => self.refuse_this_one(&due.record, due.slot, &why),
-                    None => self.refuse_to_try(&due.record, due.slot, &why),
+                    Some(_) => self.skip_refused(&due.record, due.slot, &why),
+                    None => self.skip_and_count(&due.record, due.slot, &why),
                 }
             }
         }

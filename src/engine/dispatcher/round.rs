@@ -222,7 +222,7 @@ impl Dispatcher {
             WriteResult::Refused(error) => {
                 self.left += 1;
                 let why = format!("it cannot be set to {}: {}", Status::Error.name(), error.why);
-                self.refuse_to_try(record, *slot, &why);
+                self.skip_and_count(record, *slot, &why);
             }
         }
         self.pass.store.release(&record.id);

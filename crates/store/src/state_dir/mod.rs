@@ -257,7 +257,7 @@ impl ClaimsFile {
     }
 }
 
-const NO_HOME: &str = "neither XDG_STATE_HOME nor HOME says where";
+const NO_HOME: &str = "neither XDG_STATE_HOME nor HOME is set";
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use super::state_db::{END_WAIT, Json, PASS_WAIT, in_transaction};
 /// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
 const REMOVED_EVERY: i64 = 100;
-/// Number of cursors that are saved at once in each second; then each fiftieth is saved.
+/// Number of cursors in a second that are saved at once. After these each fiftieth is saved.
 const CURSORS: u32 = 50;
 
 /// Attempts of one pass, or of all passes, by outcome.
@@ -233,9 +233,9 @@ impl PassRecord {
         Some(self.before.as_ref()?.totals.plus(&self.entry.counts))
     }
 
-    /// Saves the cursor, once the pass has begun. A fast pass saves only some cursors: if it is killed, up to
-    /// [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because a record may have killed
-    /// it.
+    /// Saves the cursor; before the pass has begun, its entry will. A fast pass saves only some cursors: if it is
+    /// killed, up to [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because a record may
+    /// have killed it.
     pub fn save_cursor(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
         (self.cursors, self.is_dirty) = (self.cursors + 1, true);

@@ -1,5 +1,5 @@
-//! The rule for root, as in ssh (StrictModes) and git (safe.directory): root works only on files
-//! that root alone can change. Others could decide there what a pass runs and writes.
+//! The ownership rule, like StrictModes of ssh and safe.directory of git: root works only on files that root alone can
+//! change. Other users could otherwise make root run and write what they want.
 
 use std::path::{Path, PathBuf};
 
@@ -8,34 +8,36 @@ use rustix::fs::{FileType, Stat};
 
 use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
 
-/// How a command applies the rule.
+/// Application of the rule by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerRule {
-    /// The command stops before it opens anything.
+    /// The command fails before it opens a file.
     Enforced,
     /// `check` reports each file. It reads backlog.toml, and opens no database.
     Reported,
-    /// `--trust-owner`: whoever can change the files may act as root.
+    /// `--trust-owner`: users who can change the files may act as root.
     Waived,
 }
 
+/// Kind of a path that the rule examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathKind {
-    /// A file that root may keep a copy of elsewhere.
+    /// A file that root may copy elsewhere.
     Config,
     File,
     Directory,
 }
 
-/// Where root finds its own backlog.toml.
+/// The default backlog.toml of root.
 pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
 
-/// What other users can do at a path, and how to prevent that.
+/// The access of other users to a path, and its remedy.
 type Problem = (String, String);
 
 const BY_EVERYBODY: &str = "can be written by everybody";
 
-/// Who besides root can change a file or a directory above it, and the remedy. None for other users.
+/// The complaint about a file that others than root can change, directly or by its directories. None if this user is
+/// not root.
 pub fn complaint(path: &Path, kind: PathKind) -> Option<String> {
     let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {
@@ -47,26 +49,26 @@ pub fn complaint(path: &Path, kind: PathKind) -> Option<String> {
     Some(format!("{} {what}: {remedy}, {copied}or pass --trust-owner", place.display()))
 }
 
-/// The last place on the way to a path that others than root can change. What is not there may be made.
+/// The last file or directory on a path that others than root can change. The path need not exist.
 fn examine(path: &Path, kind: PathKind) -> Option<(PathBuf, Problem)> {
     let move_it = format!("move {} into a directory of root's", path.display());
     let path = std::path::absolute(path).ok()?;
     let (mut last, mut directory) = (None, None);
     let _ = Followed::walk(&path, &mut |place, found| {
-        last = finding(place, found).map(|it| (place.to_owned(), it)).or(last.take());
+        last = problem(place, found).map(|problem| (place.to_owned(), problem)).or(last.take());
         if secure_file::kind(found) == FileType::Directory {
             directory = Some((place.to_owned(), found.st_mode));
         }
         Ok(())
     });
     let is_directory = kind == PathKind::Directory || path.is_dir();
-    // In a sticky directory nobody can replace a database, but everybody can put a journal beside it.
+    // In a sticky directory nobody can replace a database, but everybody can add a journal for it.
     let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
     let shared = directory.filter(|(_, mode)| is_shared(*mode));
     last.or_else(|| shared.map(|(place, _)| (place, (BY_EVERYBODY.into(), move_it))))
 }
 
-fn finding(place: &Path, found: &Stat) -> Option<Problem> {
+fn problem(place: &Path, found: &Stat) -> Option<Problem> {
     let (mode, uid, gid) = (found.st_mode, found.st_uid, found.st_gid);
     let kind = secure_file::kind(found);
     let is_examined =

@@ -1,8 +1,7 @@
-//! The stop of a pass: signals, the end of its time and errors ask the engine, the handlers and the
-//! store to end, in stages.
+//! The stop of a pass: signals, its time limit and errors end the engine, the handlers and the store in stages.
 //!
-//! One is handed down to everyone who works for a pass when he is made. Who polls waits for the
-//! descriptor of the next stage; who does not looks at the stage before he begins something.
+//! Each of them has a reference to the stop. A thread that polls waits for the descriptor of the next stage; any other
+//! thread checks the stage before it begins something.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,35 +15,34 @@ use crate::clock::Clock;
 use crate::mutex::lock;
 use crate::secure_file::read_large;
 
-/// It only rises.
+/// Stage of a stop. It never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Running,
-    /// Nothing more is begun; what runs goes on to its end.
+    /// No new work begins. Running handlers go on.
     Closing,
-    /// What runs has until [`Stop::ends_at`], then it is ended.
+    /// Running handlers are ended at [`Stop::ends_at`].
     Ending,
-    /// That has become sooner.
+    /// [`Stop::ends_at`] has become earlier.
     Hurried,
 }
 
-/// For how long the same signal is the same order: timeout(1) signals its child and then its group.
+/// Time in which the same signal counts once: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// How long a signal to the pass may come after one to its handler on a busy machine: some looks, and the time
-/// between two.
-const MOMENTS: usize = 10;
-const MOMENT: Duration = Duration::from_millis(50);
+/// Checks for a signal to the pass after one to its handler, which may come late on a busy machine.
+const SIGNAL_CHECKS: usize = 10;
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 pub struct Stop {
     pub clock: Clock,
-    /// What running handlers get to end in.
+    /// Time for running handlers to end.
     pub grace: Duration,
-    /// When the pass is to stop without a signal.
+    /// The time limit of the pass.
     pub deadline: Option<Monotonic>,
-    /// The parts have the same.
+    /// Shared with all parts.
     first_signal: Arc<OnceLock<(i32, Monotonic)>>,
-    /// Each stays readable once the stage has come: all but the first one.
+    /// A descriptor for each stage but the first, readable once the stage is reached.
     stage_fds: [OwnedFd; 3],
     state: Mutex<State>,
 }
@@ -56,7 +54,7 @@ struct State {
 }
 
 impl Stop {
-    /// The stop of a pass whose time, if it is limited, begins now.
+    /// The stop of a pass that begins now.
     pub fn new(
         clock: Clock,
         grace: Duration,
@@ -83,7 +81,7 @@ impl Stop {
         }))
     }
 
-    /// The stop of a part, which ends with the whole and may be ended before it.
+    /// The stop of a part of the pass, which ends with the pass or before it.
     pub fn part(&self) -> io::Result<Arc<Self>> {
         let part = Self::with(self.clock, self.grace, None, self.first_signal.clone())?;
         let mut state = lock(&self.state);
@@ -98,7 +96,7 @@ impl Stop {
         lock(&self.state).stage
     }
 
-    /// Readable once the stage is above this one; `None` if no stage is.
+    /// A descriptor that is readable once the stage is above this one. `None` for the last stage.
     pub fn fd_above(&self, stage: Stage) -> Option<&OwnedFd> {
         self.stage_fds.get(stage as usize)
     }
@@ -113,7 +111,7 @@ impl Stop {
         self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
     }
 
-    /// Whether the pass is to end, because of a signal or because its time is up.
+    /// True if a signal or the time limit ends the pass.
     pub fn is_stopping(&self) -> bool {
         self.stage() >= Stage::Ending || self.is_past_deadline()
     }
@@ -127,7 +125,7 @@ impl Stop {
     }
 
     pub fn end_within(&self, grace: Duration) {
-        // Without an end that the clock can say there is none.
+        // An overflow means no end.
         self.end_by(self.clock.monotonic().checked_add(grace));
     }
 
@@ -139,7 +137,7 @@ impl Stop {
         state.parts.iter().for_each(|part| part.end_by(at));
     }
 
-    /// A signal to stop has come; a second one leaves no grace, unless it is the echo of the first.
+    /// Stops after a signal. A second signal ends the grace period, unless it is an echo of the first.
     pub fn signal(&self, signal: i32) {
         let now = self.clock.monotonic();
         let (first, at) = *self.first_signal.get_or_init(|| (signal, now));
@@ -151,22 +149,21 @@ impl Stop {
         self.first_signal.get().map(|(signal, _)| *signal)
     }
 
-    /// Whether a signal has told the pass to stop, or does so within a moment. A handler that a signal of another
-    /// process has ended is judged only after that: a machine that stops signals every process, and the handler
-    /// may be the first to notice.
+    /// True if the pass has received a signal, or does so soon. The outcome of a handler that a signal has ended depends on
+    /// that: a shutdown signals every process, and the handler may be the first one.
     pub fn is_signalled_soon(&self) -> bool {
-        for _ in 0..MOMENTS {
+        for _ in 0..SIGNAL_CHECKS {
             let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);
             let Some(ending) = ending else { break };
             let mut fds = [PollFd::new(ending, PollFlags::IN)];
-            // An interrupted poll counts as well: the signal that interrupts it is handled by another thread,
-            // which may come later. So may one that a stopped process gets when it goes on.
-            let _ = poll(&mut fds, Timespec::try_from(MOMENT).ok().as_ref());
+            // An interrupted poll counts as a check, too: another thread handles the signal that interrupts it, maybe
+            // later. So does a signal to a suspended process when it continues.
+            let _ = poll(&mut fds, Timespec::try_from(SIGNAL_CHECK).ok().as_ref());
         }
         self.signalled().is_some()
     }
 
-    /// Waits until what runs is to be ended; false if `over` became readable before.
+    /// Waits until running handlers have to be ended. Returns false if `over` becomes readable before.
     pub fn wait_for_end(&self, over: &OwnedFd) -> bool {
         loop {
             let stage = self.stage().max(Stage::Closing);
@@ -177,7 +174,7 @@ impl Stop {
             let mut fds = vec![PollFd::new(over, PollFlags::IN)];
             fds.extend(self.fd_above(stage).map(|fd| PollFd::new(fd, PollFlags::IN)));
             let left = left.and_then(|left| Timespec::try_from(left).ok());
-            // Who is interrupted looks once more, and that is all.
+            // An interrupted poll is repeated.
             let _ = poll(&mut fds, left.as_ref());
             if !fds[0].revents().is_empty() {
                 return false;
@@ -187,14 +184,14 @@ impl Stop {
 
     fn rise(&self, state: &mut State, stage: Stage) {
         for fd in self.stage_fds.iter().take(stage as usize).skip(state.stage as usize) {
-            // It fails only if it has been written to more often than anybody counts.
+            // It fails only after 2^64 writes.
             let _ = io::write(fd, &1u64.to_ne_bytes());
         }
         state.stage = state.stage.max(stage);
     }
 }
 
-/// What a person calls the signal that stops a pass.
+/// Name of a signal in messages.
 pub fn signal_name(signal: i32) -> String {
     match signal {
         SIGINT => "Ctrl-C".into(),
@@ -204,13 +201,12 @@ pub fn signal_name(signal: i32) -> String {
     }
 }
 
-/// The signals that this process ignores, as its parent had it do (`nohup`) or its own runtime: a set in
-/// which the lowest bit is the first signal.
+/// The signals that this process ignores, because of its parent (`nohup`) or its own runtime. The lowest bit is signal 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredSignals(pub u64);
 
 impl IgnoredSignals {
-    /// Those of this process, as the kernel shows them: proc_pid_status(5), SigIgn. None if it does not.
+    /// Reads SigIgn of this process, see proc_pid_status(5).
     pub fn of_this_process() -> Option<Self> {
         Self::from_status(&String::from_utf8_lossy(&read_large("/proc/self/status").ok()?))
     }
@@ -236,7 +232,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How far the clock of a test has been put forward.
+        /// Offset of the clock in a test.
         static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
@@ -284,7 +280,7 @@ mod tests {
         let first = part.ends_at();
         whole.end();
         assert_eq!((whole.stage(), part.stage()), (Stage::Ending, Stage::Ending));
-        assert_eq!(part.ends_at(), first, "what it was told first comes first");
+        assert_eq!(part.ends_at(), first, "the earlier end counts");
         whole.end_within(Duration::ZERO);
         assert_eq!(part.stage(), Stage::Hurried);
     }
@@ -294,14 +290,14 @@ mod tests {
         let stop = stop(Some(Duration::ZERO));
         assert!(stop.is_stopping() && stop.signalled().is_none());
         assert_eq!(stop.ends_at(), stop.deadline.unwrap().checked_add(stop.grace));
-        assert_eq!(stop.stage(), Stage::Running, "until somebody heeds it");
+        assert_eq!(stop.stage(), Stage::Running, "until somebody reacts");
         stop.end();
         stop.signal(15);
         assert_eq!(stop.stage(), Stage::Ending, "a first signal leaves the grace that there is");
     }
 
     #[test]
-    fn who_waits_for_the_end_is_woken_by_an_order_or_when_all_is_over() {
+    fn a_wait_for_the_end_ends_with_a_stop_or_with_the_pass() {
         let stop = stop(None);
         let over = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         std::thread::scope(|threads| {
@@ -319,7 +315,7 @@ mod tests {
     fn ignored_signals_are_read_as_the_kernel_shows_them() {
         let of = |mask: &str| {
             let status = format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t0\n");
-            IgnoredSignals::from_status(&status).map(|it| it.iter().collect::<Vec<_>>())
+            IgnoredSignals::from_status(&status).map(|ignored| ignored.iter().collect::<Vec<_>>())
         };
         assert_eq!(of("8000000000001001"), Some(vec![1, 13, 64]));
         assert_eq!(of("0000000000000000"), Some(vec![]));

@@ -1,4 +1,4 @@
-//! A store whose statements end when its pass is to stop. It also has the store keep its claims.
+//! A store whose statements end when its pass stops. Its threads also keep the claims of the store.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -23,15 +23,15 @@ use crate::store::{
 };
 use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
-/// A statement is interrupted again until it ends: an interrupt between two statements is lost.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of interrupts. They are repeated, because one between two statements has no effect.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct Stoppable {
-    /// Set until its thread is started.
+    /// Set until its thread starts.
     interrupt: Option<Interrupter>,
-    // The threads end before the store does, whose connection they hold on to.
+    // The threads use the connection of the store, and are dropped before it.
     interrupter: Option<OwnedThread>,
-    /// The heartbeat, and the watch for a silent server.
+    /// The threads for heartbeats and against a silent server.
     keepers: Vec<OwnedThread>,
     store: Arc<Mutex<BoxedStore>>,
     stop: Arc<Stop>,
@@ -51,19 +51,19 @@ impl Stoppable {
         Ok(opened)
     }
 
-    /// Without a deadline a stop comes only when there is work: until then signals end the program at once,
-    /// and the many passes with nothing to do spare a thread.
+    /// Starts the thread that interrupts statements. Without a deadline it starts only with the work: before that, signals
+    /// end the program at once, and an idle pass saves a thread.
     fn start_interrupter(&mut self) -> Result<()> {
         let Some(mut interrupt) = self.interrupt.take() else { return Ok(()) };
         let retry = self.retry.clone();
-        let look = move |end: &OwnedFd| {
-            while !is_over(end, LOOK_INTERVAL) {
+        let run = move |end: &OwnedFd| {
+            while !is_over(end, INTERRUPT_INTERVAL) {
                 if retry.must_give_up() {
                     interrupt();
                 }
             }
         };
-        self.interrupter = Some(OwnedThread::start("interrupter", look)?);
+        self.interrupter = Some(OwnedThread::start("interrupter", run)?);
         Ok(())
     }
 
@@ -73,8 +73,8 @@ impl Stoppable {
 }
 
 impl Reader for Stoppable {
-    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        self.during(Operation::Search, |store| store.due(selection, is_due))
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        self.during(Operation::Search, |store| store.due(query, is_due))
     }
 
     fn read(&mut self, id: &Id) -> Result<ReadResult> {
@@ -87,8 +87,8 @@ impl Store for Stoppable {
         lock(&self.store).limits()
     }
 
-    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
-        self.during(Operation::Search, |store| store.claim(wanted))
+    fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
+        self.during(Operation::Search, |store| store.claim(request))
     }
 
     fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
@@ -133,7 +133,7 @@ impl Store for Stoppable {
     }
 }
 
-/// Waits until `end` can be read; false after `timeout`.
+/// Waits until `end` is readable. Returns false after `timeout`.
 fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
     let mut polled = [PollFd::new(end, PollFlags::IN)];
     let timeout = Timespec::try_from(timeout).ok();
@@ -141,7 +141,7 @@ fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
     !polled[0].revents().is_empty()
 }
 
-/// Has the store keep its claims once in each interval, and as soon as one of its sessions ends.
+/// Makes the store keep its claims in each interval, and as soon as one of its sessions ends.
 fn keep_claims(
     store: &Mutex<BoxedStore>,
     sessions: Option<&dyn Sessions>,
@@ -159,14 +159,13 @@ fn keep_claims(
             return;
         }
         let has_ended = wakeup == Wakeup::SessionEnded;
-        let soon = for_claims(store, sessions, has_ended).keep_claims(has_ended);
+        let soon = lock_for_claims(store, sessions, has_ended).keep_claims(has_ended);
         next = soon.ok().flatten().unwrap_or(interval);
     }
 }
 
-/// Locks the store. If a session with claims may have ended, a statement that takes too long is cancelled
-/// first. It is run again later.
-fn for_claims<'a>(
+/// Locks the store. If a session with claims may have ended, it cancels a slow statement first, which runs again later.
+fn lock_for_claims<'a>(
     store: &'a Mutex<BoxedStore>,
     sessions: Option<&dyn Sessions>,
     has_ended: bool,
@@ -184,19 +183,19 @@ fn for_claims<'a>(
     lock(store)
 }
 
-/// A statement that takes longer than all these tries together is cancelled.
+/// Tries to lock the store before the running statement is cancelled.
 const MOST_TRIES: u32 = 100;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
-/// Ends the handlers of a pass before a server that does not answer frees the claims of the pass.
+/// Ends the handlers of a pass before a silent server frees the claims of the pass.
 fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
     let mut interval = SILENCE_INTERVAL;
     while !is_over(end, interval) {
         let silent_for = sessions.silent_for();
         let Some(next) = interval_after(interval, silent_for) else {
             log::error!(
-                "no answer from the server for {} s: the handlers are ended, before the server frees \
-                 the claims on their records",
+                "no answer from the server for {} s: ending the handlers before the server frees the claims on \
+                 their records",
                 silent_for.as_secs()
             );
             return stop.end_within(Duration::ZERO);
@@ -205,26 +204,26 @@ fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
     }
 }
 
-/// The time until the next look; `None` if a server has been silent for too long. A machine that was suspended may
-/// still have its sessions: one more heartbeat tells.
+/// The time until the next check, or `None` after a long silence of the server. A machine that was suspended may still have
+/// its sessions, which one more heartbeat finds out.
 fn interval_after(interval: Duration, silent_for: Duration) -> Option<Duration> {
-    match silent_for >= CLAIMS_STAND_FOR {
+    match silent_for >= MAX_SILENCE {
         true => (interval < ONE_HEARTBEAT).then_some(ONE_HEARTBEAT),
         false => Some(SILENCE_INTERVAL),
     }
 }
 
-/// How long a server may be silent: it frees the claims of a silent client after 180 s (docs/postgresql.md),
-/// 10 s after the handlers have ended. One more heartbeat takes up to 7 s, and ending the handlers 2 s.
-const CLAIMS_STAND_FOR: Duration = Duration::from_secs(180 - 10 - 7 - 2);
+/// Maximum silence of a server. It frees the claims of a silent client after 180 s (docs/postgresql.md), 10 s after the
+/// handlers have ended. One more heartbeat takes up to 7 s, and the end of the handlers 2 s.
+const MAX_SILENCE: Duration = Duration::from_secs(180 - 10 - 7 - 2);
 const SILENCE_INTERVAL: Duration = Duration::from_secs(1);
 const ONE_HEARTBEAT: Duration = Duration::from_secs(7);
 
-/// A thread that is ended and waited for when this is dropped.
+/// A thread that ends when this value is dropped, which waits for it.
 pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
 
 impl OwnedThread {
-    /// `run` is to return once it can read the end of the pipe that it is handed.
+    /// Starts a thread. `run` must return once the pipe, its argument, is readable.
     pub fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self> {
         let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || run(&end));

@@ -1,4 +1,4 @@
-//! Errors of the system as messages have them: in lower case, and without a number that nobody looks up.
+//! Errors of the operating system in messages: in lower case, and without their numbers.
 
 use std::error::Error;
 use std::io;
@@ -10,7 +10,7 @@ pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let unnumbered = text.split_once(" (os error").map(|(text, _)| text);
     let of_resolver = text.strip_prefix("failed to lookup address information: ");
-    // What is not the system's may begin with a name.
+    // Other errors may begin with a name.
     let Some(words) = of_resolver.or(unnumbered) else { return text };
     let mut chars = words.chars();
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
@@ -18,10 +18,10 @@ pub fn reason(error: &io::Error) -> String {
 
 /// An error with its causes: `could not read backlog.toml: permission denied`.
 pub fn chain(error: &anyhow::Error) -> String {
-    error.chain().map(told).collect::<Vec<_>>().join(": ")
+    error.chain().map(text).collect::<Vec<_>>().join(": ")
 }
 
-fn told(error: &(dyn Error + 'static)) -> String {
+fn text(error: &(dyn Error + 'static)) -> String {
     if let Some(error) = error.downcast_ref() {
         reason(error)
     } else if let Some(errno) = error.downcast_ref::<Errno>() {
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(chain(&error), "could not open A.db: permission denied");
         let error = Err::<(), _>(not_found).context("could not open A.db").unwrap_err();
         assert_eq!(chain(&error), "could not open A.db: no such file or directory");
-        // The words of a handler are its own.
+        // The output of a handler stays as it is.
         let error = anyhow::anyhow!("refused (os error 111)");
         assert_eq!(chain(&error), "refused (os error 111)");
     }

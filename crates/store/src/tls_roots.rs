@@ -1,4 +1,4 @@
-//! The certificates of authorities that TLS goes by, from a file or from the system.
+//! Certificates of authorities for TLS, from a file or from the system.
 
 use std::path::Path;
 use std::{env, fs};
@@ -11,7 +11,7 @@ use rustls_pki_types::pem::{Error as PemError, PemObject};
 use crate::secure_file::read_large;
 use crate::system_error;
 
-/// All certificates of a PEM file; at least one.
+/// The certificates of a PEM file, at least one.
 pub fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = path.display();
     let not_read = |why: String| anyhow!("could not read the certificate {shown}: {why}");
@@ -22,7 +22,7 @@ pub fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. `option` is how to name a file instead.
+/// The certificates of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. `option` names a file instead.
 pub fn from_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));
@@ -31,7 +31,7 @@ pub fn from_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
         found = from_file(Path::new(file)).context("SSL_CERT_FILE")?;
     }
     if let Some(directories) = &directories {
-        let all = env::split_paths(directories).filter_map(|it| from_directory(&it).ok());
+        let all = env::split_paths(directories).filter_map(|path| from_directory(&path).ok());
         found.extend(all.flatten());
         ensure!(!found.is_empty(), "there is no certificate in SSL_CERT_DIR");
     }
@@ -39,7 +39,7 @@ pub fn from_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
         let probed = openssl_probe::probe();
         found = probed.cert_file.map_or_else(|| Ok(Vec::new()), |file| from_file(&file))?;
         if found.is_empty() {
-            let all = probed.cert_dir.iter().filter_map(|it| from_directory(it).ok());
+            let all = probed.cert_dir.iter().filter_map(|path| from_directory(path).ok());
             found = all.flatten().collect();
         }
     }
@@ -50,7 +50,7 @@ pub fn from_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Those of all files of a directory, in which others may lie as well.
+/// The certificates in the files of a directory. Files without certificates are skipped.
 fn from_directory(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -59,7 +59,7 @@ fn from_directory(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> 
     Ok(found)
 }
 
-/// What is no authority's certificate after all is left out, as long as one is left.
+/// A store of the usable certificates. Fails if there is none.
 pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(found.iter().cloned());
@@ -67,13 +67,13 @@ pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Whether all that is wrong is that the server shows an authority's certificate as its own.
+/// True if the only error is that the server presents the certificate of an authority as its own.
 pub fn is_ca_as_server(error: &CertificateError) -> bool {
     let CertificateError::Other(other) = error else { return false };
     other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
-/// What is wrong with a PEM file. Some errors quote it, and it may hold a key.
+/// The reason why a PEM file is unusable. Other texts may quote the file, which may hold a key.
 pub fn pem_reason(error: &PemError) -> String {
     if let PemError::Io(error) = error {
         system_error::reason(error)

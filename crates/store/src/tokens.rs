@@ -1,18 +1,18 @@
-//! The tokens of SQL that the database itself has accepted: names, texts and signs, without comments.
+//! Tokens of SQL that the database has accepted: names, strings and symbols, without comments.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// A token as it is written, with its quotes.
+/// A token, with its quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
     pub text: &'a str,
-    /// Its first byte in the statement.
+    /// Offset of its first byte in the statement.
     pub at: usize,
 }
 
 impl<'a> Token<'a> {
-    /// A name, whether it is quoted or not. An unquoted one may also be a keyword.
+    /// The name without quotes, if the token is one. An unquoted name may be a keyword.
     pub fn name(&self) -> Option<Cow<'a, str>> {
         let first = self.text.chars().next()?;
         if is_part_of_name(first) && !first.is_numeric() {
@@ -55,16 +55,16 @@ pub fn tokens(sql: &str) -> Vec<Token<'_>> {
             first.len_utf8()
         };
         let is_skipped = first.is_whitespace() || rest.starts_with("--") || rest.starts_with("/*");
-        let (text, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        let (text, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if !is_skipped {
             tokens.push(Token { text, at });
         }
-        rest = behind;
+        rest = after;
     }
     tokens
 }
 
-/// The names in an expression of SQL. Unquoted ones are in lower case, as the server takes them.
+/// The names in an SQL expression. Unquoted names are in lower case, as PostgreSQL reads them.
 pub fn identifiers(sql: &str) -> HashSet<String> {
     let is_quoted = |name: &Token<'_>| name.text.starts_with(['"', '`', '[']);
     let name = |token: &Token<'_>| {
@@ -74,7 +74,7 @@ pub fn identifiers(sql: &str) -> HashSet<String> {
     tokens(sql).iter().filter_map(name).collect()
 }
 
-/// The condition of a statement that creates an index on a part of the rows.
+/// The condition of a CREATE INDEX statement for a partial index.
 pub fn condition_of_index(created: &str) -> Option<&str> {
     let tokens = tokens(created);
     let condition = tokens.iter().find(|token| token.is("where"))?;
@@ -85,7 +85,7 @@ fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || ['_', '$'].contains(&c)
 }
 
-/// What ends a text or a name that begins so.
+/// The closing quote of a string or name that begins with a character.
 fn closing(first: char) -> Option<char> {
     match first {
         '\'' | '"' | '`' => Some(first),
@@ -94,7 +94,7 @@ fn closing(first: char) -> Option<char> {
     }
 }
 
-/// The bytes up to the closing quote; one that is doubled is part of the text.
+/// Length in bytes up to the closing quote. A doubled quote is part of the text.
 fn quoted_length(quoted: &str, end: char) -> usize {
     let mut chars = quoted.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_of_an_index_stands_behind_its_where() {
+    fn the_condition_of_an_index_follows_its_where() {
         let of = condition_of_index;
         assert_eq!(of("CREATE INDEX i ON t (a) WHERE sent_at IS NULL"), Some("sent_at IS NULL"));
         let quoted = "create index \"x where y\" on t (\"where\", [where b], elsewhere)\nwhere(a = ' where ')";
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_closed_goes_to_the_end() {
+    fn an_unclosed_token_extends_to_the_end() {
         for sql in ["'a", "\"", "[a", "/*a", "--a", "a", "é'ü"] {
             let last = tokens(sql).last().map(Token::end);
             assert!(last.is_none_or(|end| end == sql.len()), "{sql}");

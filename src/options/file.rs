@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use backlog_schedule::{cut_line, one_line, unknown_name};
-use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
+use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root, is_trusted};
 use backlog_store::system_error::reason;
 use toml::{Table, Value};
 
@@ -87,8 +87,8 @@ impl File {
 
 /// True if other users have these permissions. The group of this process does not count as another user.
 fn others_have(found: &Metadata, group_mode: u32, others_mode: u32) -> bool {
-    let is_own = found.gid() == rustix::process::getegid().as_raw();
-    found.mode() & others_mode != 0 || found.mode() & group_mode != 0 && !is_own
+    let is_trusted = found.gid() == rustix::process::getegid().as_raw();
+    found.mode() & others_mode != 0 || found.mode() & group_mode != 0 && !is_trusted
 }
 
 /// Reads a file if no other user can change it.
@@ -98,7 +98,7 @@ fn read_default(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     // In a sticky directory nobody can replace the file.
     let is_sticky = directory.mode() & STICKY != 0;
     let why = |found: &Metadata| match found.uid() {
-        uid if !is_own(uid) => Some(format!("belongs to user {uid}")),
+        uid if !is_trusted(uid) => Some(format!("belongs to user {uid}")),
         _ if found.is_dir() && is_sticky => None,
         _ => {
             others_have(found, GROUP_WRITE, OTHERS_WRITE).then(|| "can be written by others".into())

@@ -286,8 +286,8 @@ fn a_page_that_cannot_be_written_is_said_once() {
     let env = TestEnv::new();
     for (file, why) in [
         ("none/page.html", "no such file or directory"),
-        ("/dev/null", "no regular file"),
-        (".", "no regular file"),
+        ("/dev/null", "not a regular file"),
+        (".", "not a regular file"),
     ] {
         let ran = env.run(&format!("status --html {file}"));
         let ran = ran.fails(1, &[&format!("could not write {file}: "), why]);

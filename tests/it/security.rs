@@ -180,7 +180,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
         let ran = shop.pass("");
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
-        let says = "it is no regular file; backlog did not create it: remove it";
+        let says = "it is not a regular file; backlog did not create it: remove it";
         assert_contains(&ran.stderr, says);
         shop.run("status --db shop/app.db --progressive").success();
         fs::remove_dir_all(shop.state("")).unwrap();
@@ -485,7 +485,7 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     fs::remove_file(&target).unwrap();
     lchown(&link, SOMEBODY);
     shop.insert(1);
-    let says = "shop/log is a symbolic link of user 65533, which is followed only if root or this user has made it";
+    let says = "shop/log is a symbolic link of user 65533, which is followed only if root or this user owns it";
     shop.pass("--joblog shop/log").fails(1, &[says]);
     let svg = "simulate --policy even --for 10m --svg shop/log";
     shop.run(svg).fails(1, &[says]);
@@ -495,7 +495,7 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     assert_eq!(shop.statuses(), "NEW");
     fifo(&shop.env.path("shop/fifo"));
     shop.own("shop/fifo", NOBODY, NOBODY, 0o666);
-    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is not a regular file"]);
     // Nor one on the way.
     let planted = shop.env.path("shop/logs");
     fs::create_dir(shop.env.path("roots")).unwrap();
@@ -510,12 +510,12 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     shop.own("shop/fifo", SOMEBODY, SOMEBODY, 0o666);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
-    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is not a regular file"]);
     drop(reader);
     shop.own("shop/fifo", NOBODY, NOBODY, 0o644);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
-    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is no regular file"]);
+    shop.pass("--joblog shop/fifo").fails(1, &["shop/fifo: it is not a regular file"]);
     drop(reader);
     // The kernel's own links are its word.
     shop.pass_of_root("--trust-owner --joblog /dev/stdout").success();
@@ -853,16 +853,16 @@ fn what_is_read_as_a_file_is_one_and_has_an_end() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     env.write("long", vec![b'#'; 1024 * 1024 + 1]);
     for (args, says) in [
-        ("--config fifo --ndays 1", "fifo: it is no regular file"),
-        ("--config /dev/zero --ndays 1", "/dev/zero: it is no regular file"),
+        ("--config fifo --ndays 1", "fifo: it is not a regular file"),
+        ("--config /dev/zero --ndays 1", "/dev/zero: it is not a regular file"),
         ("--config long --ndays 1", "long: it is longer than 1048576 bytes"),
-        ("--every 1m --policy sns:fifo", "could not read fifo: it is no regular file"),
+        ("--every 1m --policy sns:fifo", "could not read fifo: it is not a regular file"),
         ("--every 1m --policy sns:long", "could not read long: it is longer than "),
     ] {
         env.run(&format!("process {args} -- true")).fails(2, &[says]);
     }
     symlink("fifo", env.path("backlog.toml")).unwrap();
-    env.run("process --ndays 1 -- true").fails(2, &["it is no regular file"]);
+    env.run("process --ndays 1 -- true").fails(2, &["it is not a regular file"]);
 }
 
 #[test]
@@ -990,7 +990,8 @@ fn what_stands_beside_a_database_holds_nobody_up() {
         let path = env.path(&format!("test.db-{end}"));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         for args in ["status", "process --ndays 1 -- true", "init"] {
-            env.run(args).fails(1, &[&format!("test.db-{end}: it is no regular file; remove it")]);
+            env.run(args)
+                .fails(1, &[&format!("test.db-{end}: it is not a regular file; remove it")]);
         }
         fs::remove_file(path).unwrap();
     }
@@ -1117,7 +1118,7 @@ fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
     fifo(&env.path("certificates"));
     let file = env.path_text("certificates");
     let words = "process --ndays 9 --now @1795219200 --post https://127.0.0.1:9/";
-    let why = "certificates: it is no regular file";
+    let why = "certificates: it is not a regular file";
     env.run(&format!("{words} --ca-file {file}")).fails(1, &[why]);
     let mut command = env.command(words);
     command.env("SSL_CERT_FILE", &file).ran().fails(1, &["SSL_CERT_FILE", why]);
@@ -1137,7 +1138,7 @@ fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
     fs::create_dir_all(env.path("man/man1")).unwrap();
     let page = env.path("man/man1/backlog-add.1");
     symlink(env.path("target"), &page).unwrap();
-    let why = ["could not write ", "backlog-add.1: it is no regular file"];
+    let why = ["could not write ", "backlog-add.1: it is not a regular file"];
     env.run(&format!("man {pages}")).fails(1, &why);
     assert!(!env.path("target").exists());
     fs::remove_file(&page).unwrap();

@@ -56,7 +56,7 @@ fn examine(path: &Path, kind: PathKind) -> Option<(PathBuf, Problem)> {
     let (mut last, mut directory) = (None, None);
     let _ = Followed::walk(&path, &mut |place, found| {
         last = problem(place, found).map(|problem| (place.to_owned(), problem)).or(last.take());
-        if secure_file::kind(found) == FileType::Directory {
+        if secure_file::file_type(found) == FileType::Directory {
             directory = Some((place.to_owned(), found.st_mode));
         }
         Ok(())
@@ -70,7 +70,7 @@ fn examine(path: &Path, kind: PathKind) -> Option<(PathBuf, Problem)> {
 
 fn problem(place: &Path, found: &Stat) -> Option<Problem> {
     let (mode, uid, gid) = (found.st_mode, found.st_uid, found.st_gid);
-    let kind = secure_file::kind(found);
+    let kind = secure_file::file_type(found);
     let is_examined =
         kind == FileType::RegularFile || kind == FileType::Directory && mode & STICKY == 0;
     if uid != 0 {

@@ -1,4 +1,4 @@
-//! The one place that opens files. No link of another user is followed, and no FIFO or device blocks.
+//! The only module that opens files. It follows no link of another user, and no FIFO or device blocks it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -17,30 +17,30 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// No file that tells the program what to do is longer.
+/// Size limit of configuration files.
 const LONGEST: u64 = 1024 * 1024;
-/// No file of certificates is longer, nor what the kernel says of a process.
+/// Size limit of certificates and of files in /proc.
 const LONGEST_LARGE: u64 = 64 * LONGEST;
 
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
 pub const STICKY: u32 = 0o1000;
 
-/// What somebody else has put at a path must not block, become the terminal or stay open in a handler.
+/// Flags against files of other users: they do not block, become the terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// A directory in which others are opened.
+/// Flags of a directory in which other files are opened.
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OPEN_ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How often, and after which pause, the lock of a file is tried.
+/// Tries to lock a file, and the pause between them.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// As many links on a path as the kernel follows.
+/// Maximum number of links on a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// Whether a user could send this process anywhere without a link: root and this user.
-pub fn is_own(uid: u32) -> bool {
+/// True for root and for this user, who could send this process anywhere without a link.
+pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
@@ -48,45 +48,45 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-pub fn kind(found: &Stat) -> FileType {
+pub fn file_type(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-/// Whether both are of the same file, whatever its names are.
+/// True if both belong to the same file, whatever its names are.
 pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Reads a file that was named from its beginning to its end, without waiting for anything.
+/// Reads a file that the user has named, without waiting.
 pub fn read(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     read_to_end(open_regular(path, OFlags::RDONLY)?)
 }
 
-/// Reads a file that nobody has named, and returns the directory that it is in as well.
+/// Reads a file that the program has found, and returns the metadata of the file and of its directory.
 pub fn read_with_directory(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
     let followed = Followed::for_work(path)?;
     let (bytes, found) = read_to_end(followed.open(OFlags::RDONLY, 0)?.into())?;
     Ok((bytes, found, File::from(followed.directory).metadata()?))
 }
 
-/// Reads a file of certificates or keys, or what the kernel says in /proc.
+/// Reads certificates, keys or a file in /proc.
 pub fn read_large(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path.as_ref(), OFlags::RDONLY)?.take(LONGEST_LARGE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Opens a regular file that is there, without waiting for anything.
+/// Opens an existing regular file, without waiting.
 pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
-    if kind(&fstat(&file)?) == FileType::RegularFile {
+    if file_type(&fstat(&file)?) == FileType::RegularFile {
         Ok(file.into())
     } else {
         Err(not_a_regular_file())
     }
 }
 
-/// Opens a file anew that is open, to read it from its beginning.
+/// Opens an open file again, to read it from the beginning.
 pub fn reopen(file: &File) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
@@ -105,19 +105,19 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, found))
 }
 
-/// Opens or makes a file to append to, with this mode, less the umask. Made by root, it belongs to the
-/// owner of its directory. It may be a device of root's or of this user's, or what /dev/stdout stands for.
+/// Opens or creates a file to append to, with this mode minus the umask. A file that root creates belongs to the owner of
+/// its directory. The path may also be a device of root or this user, or a link like /dev/stdout.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     let followed = Followed::for_work(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
-        // A FIFO that nobody reads from.
+        // A FIFO without a reader.
         Err(Errno::NXIO) => return Err(not_a_regular_file()),
         file => file?,
     };
     let found = fstat(&file)?;
-    // The reader of a FIFO need not go on.
-    let is_device = kind(&found) == FileType::CharacterDevice && is_own(found.st_uid);
-    if kind(&found) != FileType::RegularFile && !is_device && !followed.is_kernels {
+    // A FIFO is not allowed, because its reader may stop reading.
+    let is_device = file_type(&found) == FileType::CharacterDevice && is_trusted(found.st_uid);
+    if file_type(&found) != FileType::RegularFile && !is_device && !followed.is_proc_link {
         return Err(not_a_regular_file());
     }
     if followed.target.is_none() {
@@ -127,19 +127,19 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Makes an empty file. Made by root, it belongs to the owner of its directory.
-pub fn make(path: &Path) -> io::Result<()> {
+/// Creates an empty file. One that root creates belongs to the owner of its directory.
+pub fn create(path: &Path) -> io::Result<()> {
     let followed = Followed::for_work(path)?;
     let file = followed.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o644)?;
     followed.give_to_owner(&file)
 }
 
-/// Replaces or makes a file atomically. The owner and the permissions stay. Nothing is synced.
+/// Replaces or creates a file atomically, without fsync. The owner and the permissions stay.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     Followed::new(path)?.replace(bytes, mode)
 }
 
-/// Replaces a file by what is made of it, in the same way; of several processes one after the other.
+/// Replaces a file with its changed content. A lock orders several processes.
 pub fn update(
     path: &Path,
     mode: u32,
@@ -154,8 +154,8 @@ pub fn update(
     followed.replace(&change(&bytes)?, mode)
 }
 
-/// Writes a new file with this mode, less the umask, and gives it a name in the same directory.
-pub fn put(
+/// Writes a new file with this mode minus the umask, and renames it in the same directory.
+pub fn write_and_rename(
     directory: &OwnedFd,
     new: &OsStr,
     name: &OsStr,
@@ -163,7 +163,7 @@ pub fn put(
     hand_over: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
     bytes: &[u8],
 ) -> io::Result<()> {
-    // Of a process that was killed.
+    // A killed process may have left it.
     let _ = unlinkat(directory, new, AtFlags::empty());
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
     let file = openat(directory, new, flags, Mode::from_bits_retain(mode))?;
@@ -177,8 +177,8 @@ pub fn put(
     })
 }
 
-/// Gives a file an owner, a group and a mode, as far as this user can: only root gives files away. Where
-/// the group cannot be kept another one gets only what everybody may do.
+/// Sets the owner, the group and the mode of a file, as far as this user can. If the group cannot be set, the group of the
+/// file gets only the permissions of others.
 pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Result<()> {
     let group = Some(Gid::from_raw(gid));
     if fchown(&file, Some(Uid::from_raw(uid)), group).is_err() {
@@ -189,14 +189,14 @@ pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Resul
     fchmod(&file, Mode::from_bits_retain(mode & 0o777))
 }
 
-/// A path whose links were followed one by one: the open directory, and the name in it.
+/// A path after its links were followed one by one: the open directory, and the name in it.
 pub struct Followed {
     pub directory: OwnedFd,
     pub name: OsString,
-    /// What it ends in, if that is there.
+    /// The file at its end, if it exists.
     target: Option<Stat>,
-    /// Whether the name is a link of the kernel's in /proc, which stands for something open.
-    is_kernels: bool,
+    /// The name is a link in /proc to an open file.
+    is_proc_link: bool,
 }
 
 impl Followed {
@@ -208,25 +208,25 @@ impl Followed {
         Ok(())
     }
 
-    /// Follows a path whose links are of root's or of this user's.
+    /// Follows a path whose links belong to root or this user.
     fn new(path: &Path) -> io::Result<Self> {
         Self::walk(path, &mut |place, found| {
-            if kind(found) == FileType::Symlink && !is_own(found.st_uid) {
-                return Err(planted(path, place, found.st_uid));
+            if file_type(found) == FileType::Symlink && !is_trusted(found.st_uid) {
+                return Err(foreign_link(path, place, found.st_uid));
             }
             Ok(())
         })
     }
 
-    /// The same for what a pass works with. Root's own rule is stricter, or was waived.
+    /// [`new`](Self::new) for files of a pass. For root the ownership rule applies instead, or was waived.
     pub fn for_work(path: &Path) -> io::Result<Self> {
         if is_root() { Self::walk(path, &mut |_, _| Ok(())) } else { Self::new(path) }
     }
 
-    /// Follows a path, and shows each directory, link and file on it.
+    /// Follows a path, and passes each directory, link and file on it to `visit`.
     pub fn walk(
         path: &Path,
-        see: &mut dyn FnMut(&Path, &Stat) -> io::Result<()>,
+        visit: &mut dyn FnMut(&Path, &Stat) -> io::Result<()>,
     ) -> io::Result<Self> {
         let mut left: VecDeque<_> = components(path).collect();
         let beginning = if path.is_absolute() { "/" } else { "." };
@@ -236,17 +236,17 @@ impl Followed {
             if name != ".." || !place.pop() {
                 place.push(&name);
             }
-            let found = match openat(&directory, &name, LOOK, Mode::empty()) {
+            let found = match openat(&directory, &name, OPEN_ENTRY, Mode::empty()) {
                 Err(Errno::NOENT) if left.is_empty() => {
-                    return Ok(Self { directory, name, target: None, is_kernels: false });
+                    return Ok(Self { directory, name, target: None, is_proc_link: false });
                 }
                 found => found?,
             };
             let state = fstat(&found)?;
-            see(&place, &state)?;
-            let is_link = kind(&state) == FileType::Symlink;
-            let is_kernels = is_link && fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
-            if is_link && !is_kernels {
+            visit(&place, &state)?;
+            let is_link = file_type(&state) == FileType::Symlink;
+            let is_proc_link = is_link && fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+            if is_link && !is_proc_link {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
@@ -256,22 +256,22 @@ impl Followed {
                 components(&target).rev().for_each(|name| left.push_front(name));
                 place.pop();
             } else if left.is_empty() {
-                return Ok(Self { directory, name, target: Some(state), is_kernels });
+                return Ok(Self { directory, name, target: Some(state), is_proc_link });
             } else {
-                let link = if is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
+                let link = if is_proc_link { OFlags::empty() } else { OFlags::NOFOLLOW };
                 directory = openat(&directory, &name, OPEN_PATH | link, Mode::empty())?;
             }
         }
-        Ok(Self { directory, name: ".".into(), target: None, is_kernels: false })
+        Ok(Self { directory, name: ".".into(), target: None, is_proc_link: false })
     }
 
     fn open(&self, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {
-        let link = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let link = if self.is_proc_link { OFlags::empty() } else { OFlags::NOFOLLOW };
         openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
-    /// Locks the file, by one of its own that nobody else can open, against other updates of this
-    /// user. Without the lock, the figures of a line may be those of its last pass but one.
+    /// Locks the file against other updates of this user, by a lock file that nobody else can open. Without the lock, the
+    /// metrics of a line may be those of its last pass but one.
     fn lock(&self) -> Option<OwnedFd> {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;
@@ -283,16 +283,16 @@ impl Followed {
         is_locked.then_some(file)
     }
 
-    /// The name of a hidden file of this process's in the same directory.
+    /// The name of a hidden file in the same directory.
     fn hidden(&self, end: &str) -> OsString {
         [OsStr::new("."), &self.name, OsStr::new(end)].join(OsStr::new(""))
     }
 
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
         let found = self.target.as_ref();
-        let is_other = found.is_some_and(|found| kind(found) != FileType::RegularFile);
+        let is_other = found.is_some_and(|found| file_type(found) != FileType::RegularFile);
         if is_other || self.name == "." {
-            // /dev/null would be a file from then on.
+            // /dev/null would become a file.
             return Err(not_a_regular_file());
         }
         let keep = |file: &OwnedFd| match found {
@@ -300,28 +300,29 @@ impl Followed {
             None => Ok(()),
         };
         let new = self.hidden(&format!(".{}.new", std::process::id()));
-        put(&self.directory, &new, &self.name, mode, keep, bytes)
+        write_and_rename(&self.directory, &new, &self.name, mode, keep, bytes)
     }
 }
 
-/// The names on a path, `..` among them: what is above a directory is known only when it is open.
+/// The names on a path. `..` stays, because the parent of a directory is known only when it is open.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
     let is_name = |part: &Component| *part != Component::CurDir;
     path.components().filter(is_name).map(|name| name.as_os_str().to_owned())
 }
 
 pub fn not_a_regular_file() -> io::Error {
-    io::Error::other("it is no regular file")
+    io::Error::other("it is not a regular file")
 }
 
-fn planted(path: &Path, place: &Path, uid: u32) -> io::Error {
-    let (is_it, place, shown) = (place == path, place.display(), path.display());
-    let way = if is_it { String::new() } else { format!(" on the way to {shown}") };
-    let why = format!(
-        "{place}{way} is a symbolic link of user {uid}, which is followed only if root or this user has \
-         made it; name what it leads to"
+fn foreign_link(path: &Path, place: &Path, uid: u32) -> io::Error {
+    let suffix =
+        if place == path { String::new() } else { format!(" on the way to {}", path.display()) };
+    let place = place.display();
+    let message = format!(
+        "{place}{suffix} is a symbolic link of user {uid}, which is followed only if root or this user owns it; \
+         name its target"
     );
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
+    io::Error::new(io::ErrorKind::PermissionDenied, message)
 }
 
 #[cfg(test)]
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!((fs::read(path("page")).unwrap(), mode("page")), (b"one".to_vec(), 0o600));
         fs::set_permissions(path("page"), fs::Permissions::from_mode(0o640)).unwrap();
         let reader = File::open(path("page")).unwrap();
-        // What a killed process has left, and what leads elsewhere.
+        // The remains of a killed process, as a link.
         let left = format!(".page.{}.new", std::process::id());
         symlink(path("elsewhere"), path(&left)).unwrap();
         symlink("page", path("link")).unwrap();
@@ -349,19 +350,19 @@ mod tests {
         assert_eq!(io::read_to_string(reader).unwrap(), "one");
         assert!(path("link").is_symlink());
         let mut names: Vec<_> =
-            fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["link", "page"]);
     }
 
     #[test]
-    fn what_is_no_file_is_not_replaced() {
+    fn only_regular_files_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         for (path, why) in [
-            (dir.path().to_path_buf(), "no regular file"),
-            ("/dev/null".into(), "no regular file"),
-            (".".into(), "no regular file"),
-            ("/proc/self/fd/1".into(), "no regular file"),
+            (dir.path().to_path_buf(), "not a regular file"),
+            ("/dev/null".into(), "not a regular file"),
+            (".".into(), "not a regular file"),
+            ("/proc/self/fd/1".into(), "not a regular file"),
             (dir.path().join("none/page"), "No such file"),
         ] {
             let error = replace(&path, b"", 0o644).unwrap_err();

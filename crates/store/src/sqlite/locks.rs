@@ -329,6 +329,6 @@ mod tests {
         drop(open);
         let made = std::process::Command::new("mkfifo").arg(path("fifo")).status();
         assert!(made.unwrap().success());
-        assert_eq!(why("fifo"), "it is no regular file");
+        assert_eq!(why("fifo"), "it is not a regular file");
     }
 }

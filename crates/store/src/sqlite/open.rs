@@ -21,7 +21,7 @@ use crate::database::Access;
 use crate::engine::SqlDatabase;
 use crate::mapping::Mapping;
 use crate::retry::Retry;
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_root, is_same, is_trusted};
 use crate::system_error::reason;
 use crate::table::Table;
 
@@ -142,10 +142,10 @@ fn require_side_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for path in SQLITE_SUFFIXES.map(|suffix| side_file(path, suffix)) {
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         let shown = path.display();
-        ensure!(found.is_file(), "could not use {shown}: it is no regular file; remove it");
+        ensure!(found.is_file(), "could not use {shown}: it is not a regular file; remove it");
         let is_theirs = database.is_some_and(|database| {
             let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
-            let is_trusted = is_root() || is_own(found.uid()) || found.uid() == database.uid();
+            let is_trusted = is_root() || is_trusted(found.uid()) || found.uid() == database.uid();
             !is_shared && !is_trusted
         });
         ensure!(
@@ -191,7 +191,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     }
     let found = fs::metadata(path).ok();
     if found.is_none()
-        && let Err(error) = secure_file::make(path)
+        && let Err(error) = secure_file::create(path)
         && error.kind() != ErrorKind::AlreadyExists
     {
         return Err(error).with_context(|| format!("could not create {}", path.display()));

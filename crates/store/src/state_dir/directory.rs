@@ -17,7 +17,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::secure_file::{
-    self, Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
+    self, Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, file_type, give, is_root,
+    is_trusted,
 };
 use crate::system_error::reason;
 
@@ -216,7 +217,7 @@ impl Directory {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::LOOP) => self.refused(name, "it is a symbolic link"),
             // A directory or a socket.
-            Some(Errno::ISDIR | Errno::NXIO) => self.refused(name, "it is no regular file"),
+            Some(Errno::ISDIR | Errno::NXIO) => self.refused(name, "it is not a regular file"),
             _ => not_opened(&self.location.path.join(name), error),
         }
     }
@@ -251,10 +252,10 @@ impl Directory {
     /// Refuses a file of another user, and a hard link. Root trusts other owners with --trust-owner only.
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.location.owner()) != 0;
-        let why = if kind(found) == FileType::Symlink {
+        let why = if file_type(found) == FileType::Symlink {
             "it is a symbolic link".into()
-        } else if kind(found) != FileType::RegularFile {
-            "it is no regular file".into()
+        } else if file_type(found) != FileType::RegularFile {
+            "it is not a regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
         } else if !(self.location.may_own(found) || is_trusting) {
@@ -269,8 +270,15 @@ impl Directory {
         let hand_over = |file: &OwnedFd| self.location.hand_over(file, self.mode_of(name));
         let new = format!("{name}.new");
         let mode = PRIVATE.bits();
-        secure_file::put(&self.descriptor, new.as_ref(), name.as_ref(), mode, hand_over, content)
-            .map_err(|error| self.not_opened(name, &error))
+        secure_file::write_and_rename(
+            &self.descriptor,
+            new.as_ref(),
+            name.as_ref(),
+            mode,
+            hand_over,
+            content,
+        )
+        .map_err(|error| self.not_opened(name, &error))
     }
 
     pub fn remove(&self, name: &str) -> Result<()> {
@@ -300,7 +308,7 @@ impl StateLocation {
     /// True for an owner who may write the database: root, this user, the database's owner, or its group.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
-        is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
+        is_trusted(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
     }
 
     /// Fails if the owner is wrong, or if users who may not write the database can create files here.

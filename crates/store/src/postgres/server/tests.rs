@@ -122,7 +122,7 @@ postgres://u@h/d?sslmode=require => [Require]
 postgres://u@h/d?sslmode=verify-ca => need the certificate of the authority
 postgres://u@h/d?sslmode=verify-full => need the certificate of the authority
 postgres://u@h/d?sslrootcert=/nowhere => could not read the certificate /nowhere
-postgres://u@h/d?sslrootcert=/dev/null => /dev/null: it is no regular file
+postgres://u@h/d?sslrootcert=/dev/null => /dev/null: it is not a regular file
 postgres://u@h/d?sslrootcert=system&sslmode=require => needs sslmode=verify-full
 postgres://u@h/d?sslcert=/nowhere => needs its key
 postgres://u@%2Frun/d?sslmode=verify-full => [Disable]

@@ -1,16 +1,15 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
-//! When a pass is killed, the kernel drops its claims at once, but its handlers live on beside the
-//! next pass. So the watchdog of each pass holds a duplicate of the claims' file description, whose
-//! locks live on with it, and reads from a socket whose other end only the pass has. When that is
-//! closed, it kills all that carries the mark of the pass.
+//! When a pass is killed, the kernel releases its claims at once, but its handlers go on during the next pass. So each pass
+//! has a watchdog with a duplicate of the claims' file description, which keeps the locks. It reads from a socket whose
+//! other end only the pass has. When that end is closed, the watchdog kills all processes with the mark of the pass.
 //!
-//! The mark is twofold: a token in the environment, and a descriptor of a pipe that all descendants
-//! of the pass inherit under the same number, also if they reset the environment, as `su -` does.
-//! The token comes over the socket, because everybody can read a command line.
+//! The mark has two parts: a token in the environment, and a descriptor of a pipe that all descendants of the pass inherit
+//! under the same number, even if they reset the environment, as `su -` does. The token comes over the socket, because all
+//! users can read a command line.
 //!
-//! Claims on a queue run out unless the pass extends them. So the pass also sends a deadline, at which
-//! the watchdog ends the handlers of a pass that is stopped or suspended, and goes on watching.
+//! Claims on a queue expire unless the pass extends them. So the pass also sends a deadline, at which the watchdog ends the
+//! handlers of a pass that is stopped or suspended.
 //!
 //! A watchdog that dies is replaced, and [`super::state_dir`] notes one that dies with its pass.
 
@@ -46,15 +45,15 @@ use crate::mutex::lock;
 use crate::secure_file::read_large;
 use crate::system_error::chain;
 
-/// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
+/// Lowest number of the inherited descriptor, above the ones that scripts use.
 const MARKER_FROM: i32 = 30;
 
-/// How often a watchdog is replaced, so that a pass does not spend its time on starting watchdogs.
+/// Maximum number of replacements, so that a pass does not only start watchdogs.
 const MAX_RESTARTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub struct Watchdog {
-    // It ends before what it watches.
+    // Dropped before the process that it watches.
     _supervisor: OwnedThread,
     watch: Arc<Mutex<Watched>>,
 }
@@ -64,27 +63,27 @@ struct Watched {
     line: UnixStream,
     claims: Option<OwnedFd>,
     token: String,
-    /// What the handlers inherit. This process has it open as well.
+    /// The descriptor that handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
     /// The [boot time](boottime) at which the watchdog ends the handlers.
     deadline: Option<Duration>,
 }
 
 impl Watchdog {
-    /// Starts a watchdog that keeps `claims` until every process of the pass is gone. It watches on return.
+    /// Starts a watchdog that keeps `claims` until every process of the pass has ended. It is ready on return.
     pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
         let pipe = pipe_with(PipeFlags::CLOEXEC);
         let (pipe, _) = pipe.context("could not make the pipe that marks the handlers")?;
-        // With a low limit of descriptors it stays where it is.
+        // With a low limit of descriptors its number stays as it is.
         let marker = fcntl_dupfd_cloexec(&pipe, MARKER_FROM).unwrap_or(pipe);
         let (child, line) = spawn(claims.as_ref(), token, &marker)?;
-        // Not before now, so that the watchdog has it as its standard error only.
+        // Inherited only from now on: the watchdog already has it as standard error.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
         let (token, marker) = (token.into(), Some(marker));
         let watch = Watched { child, line, claims, token, marker, deadline: None };
         let watch = Arc::new(Mutex::new(watch));
-        let seen = watch.clone();
-        let supervisor = OwnedThread::start("watchdog", move |end| supervise(&seen, end))?;
+        let shared = watch.clone();
+        let supervisor = OwnedThread::start("watchdog", move |end| supervise(&shared, end))?;
         Ok(Self { _supervisor: supervisor, watch })
     }
 
@@ -97,9 +96,9 @@ impl Watchdog {
 }
 
 impl Drop for Watched {
-    /// Tells it that the pass ended well; nothing in a panic: handlers may still be running.
+    /// Tells the watchdog that the pass ended normally. A panic sends nothing, because handlers may still run.
     fn drop(&mut self) {
-        // In a panic the watchdog would take this process for a handler.
+        // After a panic the watchdog would mistake this process for a handler.
         self.marker = None;
         if !std::thread::panicking() {
             let _ = self.line.write_all(b".");
@@ -112,7 +111,7 @@ impl Drop for Watched {
 fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
     for _ in 0..MAX_RESTARTS {
         let Ok(line) = lock(watch).line.try_clone() else { break };
-        // Nothing comes from a watchdog that watches, but its end.
+        // The socket becomes readable only when the watchdog ends.
         let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
             return;
@@ -123,9 +122,7 @@ fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
             std::thread::sleep(PAUSE);
         }
     }
-    log::error!(
-        "no watchdog watches over the handlers: they would outlive this pass if it were killed"
-    );
+    log::error!("the handlers have no watchdog: they would outlive this pass if it were killed");
 }
 
 impl Watched {
@@ -138,12 +135,12 @@ impl Watched {
         Ok(())
     }
 
-    /// Does not wait for a watchdog that does not read. A dead one's successor gets the deadline at its start.
+    /// Sends the deadline without waiting for a watchdog that does not read. A replacement gets it at its start.
     fn send_deadline(&self) {
         let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Err(error) = send(&self.line, format!("{deadline}\n").as_bytes(), flags) {
-            log::debug!("the watchdog was not told of a deadline: {error}");
+            log::debug!("could not send a deadline to the watchdog: {error}");
         }
     }
 }
@@ -154,7 +151,7 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     let (claims, its_marker) = (claims.map(duplicate).transpose()?, duplicate(marker)?);
     let (mut line, its_line) =
         UnixStream::pair().context("could not make a socket for the watchdog of the handlers")?;
-    // This process's copy of the watchdog's end goes here, so that it sees when that ends.
+    // Drops the watchdog's end of the socket in this process, so that the end of the watchdog closes it.
     let child = Command::new("/proc/self/exe")
         .arg(WATCHDOG)
         .stdin(OwnedFd::from(its_line))
@@ -162,45 +159,45 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
         .stderr(its_marker)
         .arg0("backlog")
         .env_clear()
-        // A Ctrl-C at the terminal must not end the watchdog along with the pass.
+        // Ctrl-C must not end the watchdog together with the pass.
         .process_group(0)
         .spawn()
         .context("could not start the watchdog of the handlers")?;
-    let told = format!("{token} {} {}\n", own_beginning()?, marker.as_raw_fd());
-    // Until it answers a signal would end the watchdog.
-    line.write_all(told.as_bytes())
+    let message = format!("{token} {} {}\n", own_start()?, marker.as_raw_fd());
+    // A signal would end the watchdog until it answers.
+    line.write_all(message.as_bytes())
         .and_then(|()| line.read_exact(&mut [0]))
         .context("the watchdog of the handlers did not start")?;
     Ok((child, line))
 }
 
-/// What the watchdog does: waits for the end of the pass, and cleans up if it was not a good one.
+/// Runs the watchdog: waits for the end of the pass, and kills its handlers unless it ended normally.
 pub fn run_watchdog() -> Result<()> {
-    // Anybody but a pass could only have processes killed with it.
+    // For anybody but a pass it would only be a means to kill processes.
     let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
-    let is_fifo = |it: Stat| FileType::from_raw_mode(it.st_mode) == FileType::Fifo;
+    let is_fifo = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo;
     ensure!(
         socket_peercred(io::stdin()).is_ok_and(is_pass) && fstat(io::stderr()).is_ok_and(is_fifo),
         StoreError::Usage(
-            "watchdog is started by `process` alone; there is nothing to watch over".into()
+            "watchdog is started by `process` alone, and has no pass to watch here".into()
         )
     );
-    // Whoever signals everything that is called backlog means the pass, which goes first.
+    // A signal to all processes named backlog is meant for the pass, which ends first.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let ignored = signal_hook::flag::register(signal, Arc::default());
         ignored.context("could not ignore the signals that are meant for the pass")?;
     }
     let mut pass = BufReader::new(io::stdin());
-    let mut told = String::new();
-    pass.read_line(&mut told).context("could not read what to watch over")?;
-    let words: Vec<_> = told.split_whitespace().collect();
-    let [token, since, number] = words[..] else { bail!("nothing to watch over") };
-    let mut mark = Mark::new(token, since.parse().context("nothing to watch over")?);
+    let mut message = String::new();
+    pass.read_line(&mut message).context("could not read the message of the pass")?;
+    let fields: Vec<_> = message.split_whitespace().collect();
+    let [token, since, number] = fields[..] else { bail!("no pass to watch") };
+    let mut mark = Mark::new(token, since.parse().context("no pass to watch")?);
     let pipe = fs::read_link("/proc/self/fd/2").context("could not read the marker")?;
     mark.descriptor = Some((number.into(), pipe));
-    // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
+    // An error means that the pass has ended, which `watch` notices.
     let _ = rustix::io::write(io::stdin(), b".");
-    // The buffer is empty: the pass sends nothing more before it has read that byte.
+    // The buffer is empty: the pass sends nothing before it has read that byte.
     let pass =
         io::stdin().as_fd().try_clone_to_owned().context("could not duplicate the socket")?;
     watch(pass.into(), mark)
@@ -213,18 +210,18 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
     loop {
         let mut events = [PollFd::new(&pass, PollFlags::IN), PollFd::new(&timer, PollFlags::IN)];
         retry_on_intr(|| poll(&mut events, None)).context("could not wait for the pass")?;
-        // A message of the pass may move the deadline, so messages are read before the timer counts.
+        // Messages go before the timer, because they may change the deadline.
         if events[0].revents().is_empty() {
             set(&timer, None)?;
             mark.spared = getppid();
-            // This fails if handlers keep starting others. Those are ended when the pass ends.
+            // This fails if handlers keep starting processes. Those are killed when the pass ends.
             let _ = mark.kill_all();
             mark.spared = None;
             continue;
         }
         match pass.read(&mut bytes) {
             Ok(0) => return mark.kill_all(),
-            // It is reset if it was closed before all was read that was sent to it.
+            // The socket is reset if the pass closed it with unread data.
             Err(error) if error.kind() == ConnectionReset => return mark.kill_all(),
             Err(error) if error.kind() == Interrupted => {}
             Err(error) => return Err(error).context("could not wait for the end of the pass"),
@@ -239,7 +236,7 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
                         set(&timer, Some(Duration::from_millis(millis)))?;
                     }
                 }
-                // Half a line is no deadline: the last one stands.
+                // The last deadline stays after an incomplete line.
                 Err(_) => {}
             }
         }
@@ -257,24 +254,24 @@ fn set(timer: &OwnedFd, at: Option<Duration>) -> Result<()> {
     Ok(())
 }
 
-/// The variable that marks a handler, and whatever it starts, as belonging to a pass.
+/// The environment variable that marks a handler and its descendants.
 pub const TOKEN: &str = "BACKLOG_PASS";
 pub const WATCHDOG: &str = "watchdog";
 
-/// So many scans in a row must find nobody: who is just being started shows his mark a moment later.
-const QUIET_LOOKS: u32 = 3;
-/// Whoever is there after so many starts processes faster than they can be ended.
-const MOST_LOOKS: u32 = 2_000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// Number of scans in a row that must find no process: a new process shows its mark a moment later.
+const QUIET_SCANS: u32 = 3;
+/// Number of scans after which handlers start processes faster than they can be killed.
+const MAX_SCANS: u32 = 2_000;
+const SCAN_PAUSE: Duration = Duration::from_millis(1);
 
-/// The mark of a pass's descendants: the token in its environment, or the descriptor of a pipe.
+/// The mark of a pass's descendants: a token in the environment, or a descriptor of a pipe.
 pub struct Mark {
     variable: Vec<u8>,
-    /// The descriptor's number, and `pipe:[NUMBER]`, where they are known.
+    /// The number of the descriptor and `pipe:[NUMBER]`, if known.
     descriptor: Option<(String, PathBuf)>,
-    /// When the pass began, in ticks since the machine did: what is older is none of its own.
+    /// Start of the pass, in ticks since boot. Older processes are not its descendants.
     since: u64,
-    /// A process that is not killed: the pass, while it lives. It has the descriptor open as well.
+    /// A process that is not killed although it has the descriptor: the pass, while it runs.
     spared: Option<Pid>,
 }
 
@@ -284,32 +281,32 @@ impl Mark {
         Self { variable, descriptor: None, since, spared: None }
     }
 
-    /// Kills what carries the mark and what that was just starting, and waits until all are dead.
+    /// Kills all processes with the mark, also the ones that they are just starting, and waits until all are dead.
     pub fn kill_all(&self) -> Result<()> {
         let mut quiet = 0;
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..MAX_SCANS {
             quiet = if self.kill_found()? == 0 { quiet + 1 } else { 0 };
-            if quiet == QUIET_LOOKS {
+            if quiet == QUIET_SCANS {
                 return Ok(());
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            std::thread::sleep(SCAN_PAUSE);
         }
         bail!("could not end the handlers of a killed pass: they keep starting others")
     }
 
-    /// The same for those that are there now; says how many there were.
+    /// Kills the processes with the mark that exist now. Returns their number.
     fn kill_found(&self) -> Result<usize> {
         let mut killed = Vec::new();
         for entry in fs::read_dir("/proc").context("could not read /proc")? {
             let number = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
             let Some(pid) = number.and_then(Pid::from_raw) else { continue };
-            // Taken before the look, so that the signal reaches no other process of this number.
+            // Opened before the check, so that the signal cannot reach a new process with this number.
             let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-            if self.is_on(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
+            if self.is_on_process(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
                 killed.push(process);
             }
         }
-        // What is being killed loses its mark before it has done with its last system call.
+        // A killed process loses its mark before its last system call ends.
         for process in &killed {
             let mut end = [PollFd::new(process, PollFlags::IN)];
             retry_on_intr(|| poll(&mut end, None))
@@ -318,46 +315,48 @@ impl Mark {
         Ok(killed.len())
     }
 
-    fn is_on(&self, pid: Pid) -> bool {
+    fn is_on_process(&self, pid: Pid) -> bool {
         let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
         self.spared != Some(pid)
-            && self.is_carried(&proc)
-            && began_at(&proc).is_some_and(|began| began >= self.since)
+            && self.is_in(&proc)
+            && started_at(&proc).is_some_and(|started| started >= self.since)
     }
 
-    fn is_carried(&self, proc: &Path) -> bool {
+    fn is_in(&self, proc: &Path) -> bool {
         let environment = read_large(proc.join("environ")).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
             return true;
         }
         let Some((number, pipe)) = &self.descriptor else { return false };
-        // A watchdog ends by itself: this one, or that of a pass which a handler started.
-        let is_watchdog = |it: Vec<u8>| it == format!("backlog\0{WATCHDOG}\0").into_bytes();
+        // Watchdogs end without help: this one, and that of a pass that a handler started.
+        let is_watchdog =
+            |arguments: Vec<u8>| arguments == format!("backlog\0{WATCHDOG}\0").into_bytes();
         fs::read_link(proc.join("fd").join(number)).is_ok_and(|target| target == *pipe)
             && !read_large(proc.join("cmdline")).is_ok_and(is_watchdog)
     }
 }
 
-/// When a process began, in ticks since the machine did.
-pub fn began_at(proc: &Path) -> Option<u64> {
+/// Start of a process, in ticks since boot.
+pub fn started_at(proc: &Path) -> Option<u64> {
     let stat = String::from_utf8(read_large(proc.join("stat")).ok()?).ok()?;
-    // The name of the program stands in parentheses, and may hold anything.
+    // The name of the program is in parentheses, and may contain any characters.
     let (_, fields) = stat.rsplit_once(") ")?;
-    // The 22nd field; the first behind the name is the 3rd.
+    // The 22nd field; the first one after the name is the 3rd.
     fields.split(' ').nth(19)?.parse().ok()
 }
 
-pub fn own_beginning() -> Result<u64> {
-    began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
+pub fn own_start() -> Result<u64> {
+    started_at(Path::new("/proc/self"))
+        .context("could not read the start of this process from /proc")
 }
 
-/// The time since the machine started. It goes on during a suspension, as that of a server does.
+/// The time since boot, including suspensions, like the time of a server.
 pub fn boottime() -> Duration {
     let at = clock_gettime(ClockId::Boottime);
     Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
 }
 
-/// What tells this time of the machine's life from others.
+/// The id of this boot.
 pub fn boot_id() -> Result<String> {
     let id = read_large("/proc/sys/kernel/random/boot_id");
     let id = id.context("could not read the machine's boot id")?;
@@ -379,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_the_pass_is_not_killed() {
+    fn an_older_process_than_the_pass_is_not_killed() {
         let token = format!("older-{}", std::process::id());
         let mut child = marked(&token);
-        let began = began_at(Path::new(&format!("/proc/{}", child.id()))).unwrap();
-        Mark::new(&token, began + 1).kill_all().unwrap();
+        let started = started_at(Path::new(&format!("/proc/{}", child.id()))).unwrap();
+        Mark::new(&token, started + 1).kill_all().unwrap();
         assert!(is_alive(&mut child));
-        Mark::new(&token, began).kill_all().unwrap();
+        Mark::new(&token, started).kill_all().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

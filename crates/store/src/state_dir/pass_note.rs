@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context, Result, bail};
 
 use crate::claims;
-use crate::watchdog::{Mark, boot_id, own_beginning};
+use crate::watchdog::{Mark, boot_id, own_start};
 
 /// Length of a note, with a line break at the end, so that people can read the file.
 const LENGTH: usize = 128;
@@ -32,7 +32,7 @@ impl Note {
     /// The note of this process, as bytes.
     fn own(token: &str) -> Result<Vec<u8>> {
         let uid = rustix::process::geteuid().as_raw();
-        Ok(padded(&format!("{token} {} {} {uid}", boot_id()?, own_beginning()?)))
+        Ok(padded(&format!("{token} {} {} {uid}", boot_id()?, own_start()?)))
     }
 
     /// `None` for an empty or damaged slot.

@@ -1,4 +1,4 @@
-//! The causes of failures: how many records each has, since when, and which.
+//! The causes of failures, with the number, the ids and the dates of their records.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::screen::{Screen, ScreenColumn, grouped, table};
 
-/// Number of causes below a status and a summary.
+/// Maximum number of causes below a status or a summary.
 const TOP: usize = 5;
 
 fn columns() -> Vec<ScreenColumn> {
@@ -28,27 +28,27 @@ fn row((cause, group): &(&Cause, &CauseGroup), screen: &Screen) -> Vec<String> {
         grouped(group.records),
         at(group.since),
         at(group.until),
-        samples(group),
+        sample_ids(group),
         one_line(&group.error),
     ]
 }
 
-/// Maximum number of characters of several ids.
+/// Maximum number of characters of the sample ids, unless the first one is longer.
 const IDS: usize = 24;
 
-pub(super) fn samples(group: &CauseGroup) -> String {
+pub(super) fn sample_ids(group: &CauseGroup) -> String {
     let mut ids = group.samples.iter().map(Id::full);
-    let (mut text, mut shown) = (ids.next().unwrap_or_default(), 1);
+    let (mut text, mut number) = (ids.next().unwrap_or_default(), 1);
     for id in ids {
         if text.len() + id.len() < IDS {
             text += &format!(" {id}");
-            shown += 1;
+            number += 1;
         }
     }
-    if shown < group.records { text + " ..." } else { text }
+    if number < group.records { text + " ..." } else { text }
 }
 
-/// All causes of one queue, or nothing where nothing failed.
+/// All causes of one queue. Empty if nothing failed.
 pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     if causes.is_empty() {
         return String::new();
@@ -57,7 +57,7 @@ pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     table(columns(), &rows, screen)
 }
 
-/// The most frequent causes of these queues, or nothing. `choice` chooses the queues in a printed command.
+/// The most frequent causes of these queues. `choice` has the options that choose the queues in a printed command.
 pub fn top_failures(queues: &[(&str, &Causes)], choice: &str, screen: &Screen) -> String {
     let mut groups = Vec::new();
     for (queue, causes) in queues {
@@ -81,7 +81,6 @@ pub fn top_failures(queues: &[(&str, &Causes)], choice: &str, screen: &Screen) -
     table(queue_column.into_iter().chain(columns()).collect(), &rows, screen) + &more
 }
 
-/// `statuses` are those of the records.
 pub(super) fn group_json(
     (cause, group): (&Cause, &CauseGroup),
     queue: &str,

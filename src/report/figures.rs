@@ -1,5 +1,4 @@
-//! The figures of a queue, a row of `FIGURES` for each. Text, JSON, page, metrics and limits of `status` are made from
-//! these rows, and nothing else calculates a figure.
+//! The figures of a queue. Each is a row of `FIGURES`, from which text, JSON, page, metrics and limits of `status` are made.
 
 use backlog_schedule::{Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
 use backlog_store::{PassCounts, Pause, StatusCount};
@@ -10,7 +9,7 @@ use super::screen::ScreenColumn;
 
 type Text = &'static str;
 
-/// All figures: the pending records, what the schedule decides about them, and the passes.
+/// All figures: the records, the decisions of the schedule about them, and the passes.
 pub const FIGURES: &[Figure] = &[
     Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
     Figure::new("oldest_pending", Oldest)
@@ -80,18 +79,19 @@ pub const FIGURES: &[Figure] = &[
 ];
 
 pub struct Figure {
-    /// Its name in limits and JSON.
+    /// The name in limits and JSON.
     pub name: Text,
     pub help: Text,
     pub source: Source,
     pub line: Option<StatusLine>,
     pub column: Option<ScreenColumn>,
+    /// The name and the help of the metric.
     pub metric: Option<(Text, Text)>,
 }
 
-/// What a figure is calculated from. The first four are members of JSON as well.
+/// The calculation of a figure. JSON has a member for each figure of the first five.
 pub enum Source {
-    /// Number of pending records whose verdict matches.
+    /// Number of pending records with such a verdict.
     Judged(fn(Verdict) -> bool),
     /// A time in seconds that depends on the schedule.
     Due(fn(&DueReport) -> Option<i64>),
@@ -112,6 +112,9 @@ pub enum Source {
     /// Time since the latest event of any line.
     Since(fn(&LineReport) -> Option<Instant>),
 }
+
+const NO_SCHEDULE: &str =
+    "no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive";
 
 use Source::{Begun, Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};
 
@@ -164,20 +167,16 @@ impl Figure {
         if self.is_time() { span(value) } else { value.to_string() }
     }
 
-    /// The record of a figure that is the age of one, if there is such a record.
+    /// The oldest record, for the figure that is its age.
     pub fn oldest<'a>(&self, report: &'a StatusReport) -> Option<&'a Option<OldestRecord>> {
         matches!(self.source, Oldest).then_some(&report.of_records.oldest)
     }
 
-    /// Its value: a count or seconds, which is 0 if no record has the time. `None`: the event has never happened. An
-    /// error says why the value is unknown.
+    /// The value: a count, or seconds, which are 0 if there is no such record; `None` if the event has never happened. The
+    /// error is the reason why the value is unknown.
     pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
         let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
-        let due = || {
-            let options = "--ndays, --fibonacci, --policy or --progressive";
-            let why = || format!("no schedule says what is due: use {options}");
-            report.due.as_ref().ok_or_else(why)
-        };
+        let due = || report.due.as_ref().ok_or(NO_SCHEDULE);
         let lines = || match report.passes.errors.first() {
             Some(why) => Err(why.clone()),
             None => Ok(report.passes.lines.iter()),
@@ -192,7 +191,8 @@ impl Figure {
                 Some(oldest.map_or(0, |record| since(record.date_inserted)))
             }
             Statuses(statuses) => {
-                let counts = report.counts.iter().filter(|it| statuses.contains(&it.status));
+                let counts = report.counts.iter();
+                let counts = counts.filter(|count| statuses.contains(&count.status));
                 count(counts.map(|count| count.rows).sum())
             }
             Flag(is_set) => Some(is_set(report).into()),
@@ -230,11 +230,11 @@ impl RecordFigures {
     }
 }
 
-/// A pending record, as far as figures depend on it.
+/// The facts about a pending record on which figures depend.
 #[derive(Clone, Copy)]
 pub struct PendingRecord {
     pub verdict: Option<Verdict>,
-    /// Whether its last attempt failed, or its handler snoozed it.
+    /// True if its last attempt failed, or its handler snoozed it.
     pub has_failed: bool,
     pub is_snoozed: bool,
     pub is_in_hand: bool,
@@ -266,15 +266,15 @@ pub struct OldestRecord {
     pub date_inserted: Instant,
 }
 
-/// When the pending records are due.
+/// The times at which the pending records are due.
 #[derive(Default)]
 pub struct DueReport {
     pub line: String,
     pub oldest_due: Option<OldestRecord>,
-    /// Time since the first of the due records became due, if it is known.
+    /// Time since the first of the due records became due, if known.
     pub oldest_due_secs: Option<i64>,
     pub next_due_at: Option<Instant>,
-    /// When the first of the waiting records is due, and the number of them in each of the next hours.
+    /// The time at which the first waiting record is due, and the number of them in each of the next hours.
     pub next_waiting_at: Option<Instant>,
     pub hours: [u64; 24],
     /// The tick of the schedule. `None` with --ndays.
@@ -286,7 +286,7 @@ impl DueReport {
         Self { line: policy.options(), every_secs: policy.pass_interval(), ..Self::default() }
     }
 
-    /// Adds a pending record. `since` is when it became due, if it is.
+    /// Adds a pending record. It has been due since `since`, if it is due.
     pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
         match verdict {
             Verdict::Due(_) => {

@@ -1,6 +1,6 @@
-//! Figures in the text format of Prometheus, for the textfile collector of node_exporter: those of the last pass of
-//! each crontab line, and those of each table. Lines and tables may share a file, so other series stay in it:
-//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! Metrics for the textfile collector of node_exporter: the last pass of each crontab line, and the figures of each table.
+//! Lines and tables may share a file, so the series of others stay in it.
+//! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,14 +34,14 @@ const OF_PASSES: [(&str, &str); 6] = [
     (PASS_EXIT, "Exit status of the last pass of the crontab line."),
     ("backlog_attempts_total", "Attempts of all passes of the crontab line, by outcome."),
 ];
-/// Those of tables, besides the figures.
+/// The families of series of tables, besides the figures.
 const OF_TABLES: [(&str, &str); 3] = [
     (READABLE, "Whether the table could be read for these figures."),
     (MADE, "When the figures of the table were made."),
     ("backlog_records", "Records of the table, by status."),
 ];
 
-/// The collector takes a family from one file only, so passes and tables share none.
+/// All families. The collector takes a family from one file only, so passes and tables share none.
 fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
     let figures = FIGURES.iter().filter_map(|figure| figure.metric);
     OF_PASSES.into_iter().chain(OF_TABLES).chain(figures)
@@ -78,7 +78,7 @@ impl Metrics {
             name.unwrap_or(line).starts_with(PREFIX)
         };
         if !text.lines().all(is_own) {
-            return Err("it holds what backlog has not written; name a file of its own");
+            return Err("it has lines that backlog did not write; name another file");
         }
         let series = text.lines().filter_map(|line| {
             let (series, value) = line.rsplit_once("} ")?;
@@ -90,8 +90,8 @@ impl Metrics {
         Ok(Self(series.collect()))
     }
 
-    /// The last pass of a line with a pass `every` so many seconds. `totals` counts all attempts of the line, and is
-    /// `None` if the pass failed before it knew them.
+    /// Sets the series of the last pass of a line. `every` is the expected interval in seconds. `totals` counts all attempts
+    /// of the line; a pass that failed early does not know them.
     pub fn of_pass(
         &mut self,
         labels: &Labels,
@@ -109,7 +109,7 @@ impl Metrics {
         if exit == 0 {
             self.set(PASS_SUCCESS, labels, ended_at.0);
         } else {
-            // A line that has never succeeded differs from an unknown one.
+            // Otherwise a line that has never succeeded would look like an unknown line.
             self.0.entry((PASS_SUCCESS, labels.0.clone())).or_insert_with(|| "0".into());
         }
         self.set("backlog_pass_duration_seconds", labels, took.as_secs_f64());
@@ -126,15 +126,15 @@ impl Metrics {
         }
     }
 
-    /// A pass that did nothing, because the running one hangs.
+    /// Sets the series of a pass that did nothing, because the running one hangs.
     pub fn of_hung_line(&mut self, labels: &Labels, exit: u8) {
         self.set(PASS_EXIT, labels, exit);
     }
 
-    /// The figures of a table. One that could not be read has no report.
+    /// Sets the series of a table. A table that could not be read has no report.
     pub fn of_table(&mut self, labels: &Labels, now: Instant, report: Option<&StatusReport>) {
         let Labels(table) = labels;
-        // A status or a schedule that is gone must not be counted any more.
+        // Series of a status or a schedule that no longer exists must go.
         self.0.retain(|(family, labels), _| is_of_passes(family) || !begins_with(labels, table));
         self.set(READABLE, labels, u8::from(report.is_some()));
         self.set(MADE, labels, report.map_or(now, |report| report.now).0);
@@ -185,8 +185,8 @@ impl Metrics {
     }
 }
 
-fn begins_with(labels: &str, others: &str) -> bool {
-    labels.strip_prefix(others).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+fn begins_with(labels: &str, prefix: &str) -> bool {
+    labels.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
 fn is_of_passes(family: &str) -> bool {

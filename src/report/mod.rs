@@ -1,4 +1,4 @@
-//! Reports as text and as JSON: on a table, a check, and a pass. Nothing here prints.
+//! Reports on tables, checks and passes as text, JSON and HTML. The callers print them.
 
 mod failures;
 mod figures;
@@ -43,7 +43,7 @@ pub use thresholds::{Thresholds, line as state_line};
 pub enum Level {
     Ok,
     Warning,
-    /// To be fixed: otherwise records are missed.
+    /// Must be fixed, because otherwise passes miss records.
     Error,
 }
 
@@ -93,7 +93,7 @@ impl Findings {
     }
 
     /// Adds the error of a result, if it is one.
-    pub fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
+    pub fn or_error<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.error(about, chain(&error))).ok()
     }
 

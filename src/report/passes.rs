@@ -1,7 +1,6 @@
 //! The passes of a queue's crontab lines as text and as JSON.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use backlog_schedule::{DAY, HOUR, Instant, rough_span};
 use backlog_store::{
@@ -26,14 +25,14 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// The lines with scheduled or running passes, or all if none is scheduled.
+    /// The lines with scheduled or running passes; all lines if no pass was scheduled.
     fn lines(&self) -> impl Iterator<Item = &LineReport> {
         let is_any = self.lines.iter().any(LineReport::is_scheduled);
         let is_line = |line: &&LineReport| line.is_scheduled() || line.history.running().is_some();
         self.lines.iter().filter(move |line| !is_any || is_line(line))
     }
 
-    /// Number of attempts of the last 24 hours that one of the counts has. A running pass counts with what it has noted.
+    /// Number of attempts of the last 24 hours by one of the counts. A running pass contributes the attempts noted so far.
     pub(super) fn of_last_day(&self, count: fn(&PassCounts) -> u64) -> u64 {
         let begin = self.now.saturating_sub(DAY);
         let entries = self.lines.iter().flat_map(|line| &line.history.entries);
@@ -53,10 +52,10 @@ impl Passes {
     }
 }
 
-/// Number of passes that are enough to judge a line, if there is an hour between the first and the last.
+/// Minimum number of passes to judge a line. There must be an hour between the first and the last.
 const MIN_PASSES: u64 = 5;
 
-/// A question about a line without passes.
+/// The question about a line without passes.
 pub const IS_CRON_RUNNING: &str = "is cron running, is the line installed?";
 
 pub struct LineReport {
@@ -64,7 +63,7 @@ pub struct LineReport {
 }
 
 impl LineReport {
-    /// Whether cron or another scheduler has started a pass.
+    /// True if cron or another scheduler has started a pass.
     pub fn is_scheduled(&self) -> bool {
         !self.scheduled().is_empty()
     }
@@ -75,7 +74,7 @@ impl LineReport {
         self.silent(now).filter(|_| self.is_judged())
     }
 
-    /// The same without `is_judged`: the line may have been tried and never installed.
+    /// The same without `is_judged`: somebody may have tried the line without installing it.
     pub fn silent(&self, now: Instant) -> Option<i64> {
         let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
         let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
@@ -96,7 +95,7 @@ impl LineReport {
         every.or_else(|| self.usual_interval().filter(|_| self.is_judged()))
     }
 
-    /// Whether there are enough passes to judge the line. A few may be a test.
+    /// True if there are enough passes to judge the line. A few may be a test.
     pub fn is_judged(&self) -> bool {
         let entries = self.scheduled();
         let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
@@ -107,17 +106,17 @@ impl LineReport {
     /// The median of the times between the beginnings of two passes.
     fn usual_interval(&self) -> Option<i64> {
         let entries = self.scheduled();
-        let between = entries.windows(2).map(|it| it[1].began.0 - it[0].last_began().0);
-        let within = entries.iter().filter(|it| it.passes > 1).map(|it| {
-            let others = i64::try_from(it.passes - 1).unwrap_or(i64::MAX);
-            (it.last_began().0 - it.began.0) / others
+        let between = entries.windows(2).map(|pair| pair[1].began.0 - pair[0].last_began().0);
+        let within = entries.iter().filter(|entry| entry.passes > 1).map(|entry| {
+            let others = i64::try_from(entry.passes - 1).unwrap_or(i64::MAX);
+            (entry.last_began().0 - entry.began.0) / others
         });
         let mut all: Vec<_> = between.chain(within).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied()
     }
 
-    /// When the next pass is expected, unless one runs.
+    /// The time at which the next pass is expected, unless one runs.
     pub fn next(&self) -> Option<Instant> {
         let last = self.scheduled().last()?.last_began();
         (!self.history.is_running).then_some(last.saturating_add(self.interval()?))
@@ -137,40 +136,37 @@ impl LineReport {
     pub fn missing(&self, now: Instant) -> Option<String> {
         let silent = rough_span(self.overdue(now)?);
         let every = rough_span(self.interval()?);
-        let is_said = self.scheduled().last()?.every.is_some();
-        let how = if is_said {
-            format!("every {every} expected")
-        } else {
-            format!("usually every {every}")
-        };
-        Some(format!("no pass for {silent}: {how}"))
+        Some(match self.scheduled().last()?.every {
+            Some(_) => format!("no pass for {silent}: every {every} expected"),
+            None => format!("no pass for {silent}: usually every {every}"),
+        })
     }
 
-    /// When the last pass ended, if it began at `began` and none runs.
+    /// End of the last pass, if it began at `began` and none runs.
     pub fn end_of_last(&self, began: Instant) -> Option<Instant> {
         let last = self.history.entries.last().filter(|_| !self.history.is_running)?;
         last.ended.filter(|_| last.last_began() == began)
     }
 
-    /// When the last pass began that tried everything due.
+    /// Beginning of the last pass that tried everything due.
     pub fn last_complete(&self) -> Option<Instant> {
         let complete = self.history.entries.iter().filter(|entry| entry.is_complete);
         complete.map(PassEntry::last_began).max()
     }
 
-    /// When a pass began or ended, or the running pass got an outcome.
+    /// Time of the last event: a pass began or ended, or the running pass got an outcome.
     pub fn last_sign(&self) -> Option<Instant> {
         let ends = self.history.entries.iter().map(|entry| entry.ended.unwrap_or(entry.began));
-        ends.chain(self.history.running().map(|it| it.last_outcome)).max()
+        ends.chain(self.history.running().map(|running| running.last_outcome)).max()
     }
 
-    /// When a pass ended with exit 0.
+    /// End of the last pass with exit 0.
     pub fn last_success(&self) -> Option<Instant> {
         let succeeded = self.history.entries.iter().filter(|entry| entry.exit == Some(0));
         succeeded.filter_map(|entry| entry.ended).max()
     }
 
-    /// Sentences about the last pass, the running one and the missing one, and whether each is an alarm.
+    /// Sentences about the last pass, the running one and the missing one. The flag marks an alarm.
     fn sentences(&self, screen: &Screen) -> impl Iterator<Item = (String, bool)> {
         let history = &self.history;
         let has_failed = |last: &PassEntry| matches!(last.end, None | Some(PassEnd::Failed));
@@ -187,7 +183,7 @@ impl LineReport {
         let at = last.last_began();
         let is_ahead = at.0.saturating_sub(screen.now.0) > SKEW_SECS;
         let entries = self.history.entries.iter().rev();
-        let before = entries.skip_while(|it| *it != last).nth(1);
+        let before = entries.skip_while(|entry| *entry != last).nth(1);
         // Passes that find nothing share an entry.
         let latest = before.map_or(last.began, |before| before.last_began().max(last.began));
         let is_behind = latest.0.saturating_sub(at.0) > SKEW_SECS && latest <= screen.now;
@@ -197,11 +193,11 @@ impl LineReport {
             (false, false) => "",
         };
         let ago = format!("{}{back}", screen.distance(at));
-        let text = format!("last pass {}, {ago}{}", screen.at(at), with_separator(last));
+        let text = format!("last pass {}, {ago}{}", screen.at(at), separated_result(last));
         match before.filter(|_| last.did_nothing()) {
             Some(before) => {
                 let at = screen.at(before.last_began());
-                format!("{text}; before that {at}{}", with_separator(before))
+                format!("{text}; before that {at}{}", separated_result(before))
             }
             None => match self.history.killed_in_a_row() {
                 0 | 1 => text,
@@ -212,15 +208,15 @@ impl LineReport {
     }
 
     fn json(&self, now: Instant) -> Json {
-        let history = &self.history;
+        let (history, running) = (&self.history, self.history.running());
         json!({
             "queue": history.line.queue,
             "table": history.line.table,
             "line": history.line.policy,
             "every_secs": self.interval(),
-            "last": history.last_ended().map(|it| entry_json(it, history)),
-            "running": history.running().map(|it| entry_json(it, history)),
-            "last_outcome_at": history.running().map(|it| it.last_outcome),
+            "last": history.last_ended().map(|last| entry_json(last, history)),
+            "running": running.map(|running| entry_json(running, history)),
+            "last_outcome_at": running.map(|running| running.last_outcome),
             "hangs_for_secs": history.hangs_for(now),
             "slow_handlers": history.slow_handlers()
                 .iter()
@@ -232,7 +228,7 @@ impl LineReport {
     }
 }
 
-/// Smaller differences between clocks are not reported.
+/// Largest difference between clocks that is not reported.
 const SKEW_SECS: i64 = 60;
 
 /// `running since 01:12 (pid 9383), last outcome 4 m ago`
@@ -244,30 +240,31 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     let hangs = history.hangs_for(screen.now).map_or("", |_| ": it hangs");
     let (since, pid) = (screen.at(running.began), running.pid);
     let slow = history.slow_handlers();
-    let named = slow.iter().take(SLOW_NAMED);
-    let named = named.map(|(since, id)| format!("{id} since {}", screen.at(*since)));
-    let more = slow.len().saturating_sub(SLOW_NAMED) as u64;
+    let listed = slow.iter().take(SLOW_LISTED);
+    let listed = listed.map(|(since, id)| format!("{id} since {}", screen.at(*since)));
+    let more = slow.len().saturating_sub(SLOW_LISTED) as u64;
     let more = (more > 0).then(|| format!("{} more", grouped(more)));
-    let all = named.chain(more).collect::<Vec<_>>().join(", ");
+    let all = listed.chain(more).collect::<Vec<_>>().join(", ");
     let in_hand =
         if all.is_empty() { all } else { format!("; in hand: {all} (pass {})", running.run) };
     format!("running since {since} (pid {pid}), {last}{hangs}{in_hand}")
 }
 
-const SLOW_NAMED: usize = 3;
+/// Maximum number of records with slow handlers that a sentence lists.
+const SLOW_LISTED: usize = 3;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
-fn with_separator(entry: &PassEntry) -> String {
+fn separated_result(entry: &PassEntry) -> String {
     let is_timed = entry.end.is_some() && !entry.did_nothing();
-    format!("{}{}", if is_timed { ", " } else { ": " }, came_to(entry))
+    format!("{}{}", if is_timed { ", " } else { ": " }, result_text(entry))
 }
 
-pub(super) fn pass_in_words(entry: &PassEntry, history: &LineHistory) -> String {
-    if history.running() == Some(entry) { "running".into() } else { came_to(entry) }
+pub(super) fn pass_text(entry: &PassEntry, history: &LineHistory) -> String {
+    if history.running() == Some(entry) { "running".into() } else { result_text(entry) }
 }
 
 /// `took 3.9 s: 4,055 succeeded, 945 failed`
-fn came_to(entry: &PassEntry) -> String {
+fn result_text(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
     let in_a_row = match entry.passes {
         0 | 1 => String::new(),
@@ -288,11 +285,10 @@ fn came_to(entry: &PassEntry) -> String {
         Some(PassEnd::Signal(signal)) => format!("stopped by {}", signal_name(signal)),
         Some(PassEnd::Failed) => format!("failed: {why}"),
     };
-    let parts = [counts_text(&entry.counts), end];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let took = took(Duration::from_millis(entry.took_ms));
+    let mut parts = vec![counts_text(&entry.counts), end];
+    parts.retain(|part| !part.is_empty());
     let done = if parts.is_empty() { "nothing was done".into() } else { parts.join("; ") };
-    format!("took {took}: {done}")
+    format!("took {}: {done}", duration_text(entry.took_ms))
 }
 
 fn counts_text(counts: &PassCounts) -> String {
@@ -309,11 +305,11 @@ fn counts_text(counts: &PassCounts) -> String {
     some.map(|(count, what)| format!("{} {what}", grouped(count))).collect::<Vec<_>>().join(", ")
 }
 
-/// `3.9 s`, and from a minute on in its largest unit.
-fn took(time: Duration) -> String {
-    match i64::try_from(time.as_secs()) {
+/// `3.9 s`; a minute or more in its largest unit.
+fn duration_text(ms: u64) -> String {
+    match i64::try_from(ms / 1_000) {
         Ok(secs @ 60..) => rough_span(secs),
-        _ => format!("{:.1} s", time.as_secs_f64()),
+        _ => format!("{:.1} s", ms as f64 / 1_000.0),
     }
 }
 
@@ -364,7 +360,7 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     text + &recent_text(passes, screen)
 }
 
-/// All sentences about the passes. Those about a line follow its policy if there are several.
+/// All sentences about the passes. With several lines, the policy comes before the sentence about a line.
 pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)> {
     let of_line = |line: &LineReport| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
@@ -380,7 +376,7 @@ pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)>
 
 fn recent_text(passes: &Passes, screen: &Screen) -> String {
     let row = |(entry, history): (&PassEntry, &LineHistory)| {
-        let what = pass_in_words(entry, history);
+        let what = pass_text(entry, history);
         vec![screen.at(entry.last_began()), screen.brief(&history.line.policy), what]
     };
     let rows: Vec<_> = passes.recent().into_iter().map(row).collect();
@@ -395,8 +391,8 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
     format!("\n{}", table(columns, &rows, screen))
 }
 
-/// The most urgent fact about a queue's passes. In this order: a hung pass, a missing one, the running one, the last one.
-pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
+/// The most urgent fact about the passes of a queue: the one that hangs, is missing, runs, or was the last.
+pub fn passes_summary(passes: &Passes, screen: &Screen) -> String {
     let lines = || passes.lines();
     let hung = lines().find_map(|line| Some((line.history.hangs_for(passes.now)?, &line.history)));
     if let Some((silent, history)) = hung {
@@ -411,7 +407,7 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
         return format!("running since {}", screen.at(running.began));
     }
     let last =
-        lines().filter_map(|line| line.history.last_ended()).max_by_key(|it| it.last_began());
+        lines().filter_map(|line| line.history.last_ended()).max_by_key(|last| last.last_began());
     let Some(last) = last else { return "none is known".into() };
     let counts = PassCounts { succeeded: 0, ..last.counts };
     let end = match (last.end, &passes.failing) {

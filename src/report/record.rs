@@ -1,4 +1,4 @@
-//! Records as text: lines for `list` and for dry runs, and the explanation of a record.
+//! Records as text: rows of `list`, lines of dry runs, and explanations.
 
 use std::iter;
 use std::time::Duration;
@@ -16,13 +16,19 @@ use super::passes::{IS_CRON_RUNNING, LineReport, running_text};
 use super::screen::{Screen, ScreenColumn, ScreenTable};
 use crate::engine::SettledAttempt;
 
+/// Number of next attempts in an explanation.
 const ATTEMPTS: usize = 5;
 
-pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
+pub fn verdict_line(
+    record: &Record,
+    verdict: Verdict,
+    has_counter: bool,
+    screen: &Screen,
+) -> String {
     let (verb, why) = match verdict {
         Verdict::Due(_) => {
-            let attempt = counts.then(|| format!(", attempt {}", record.next_attempt()));
-            ("try", format!("{}{}", record.status.name(), attempt.unwrap_or_default()))
+            let attempt = has_counter.then(|| format!(", attempt {}", record.next_attempt()));
+            ("try", record.status.name().to_string() + &attempt.unwrap_or_default())
         }
         Verdict::Archive(End::Attempts) => {
             ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
@@ -55,11 +61,12 @@ pub fn result_of(attempt: &SettledAttempt) -> String {
         return "changed by the application while its handler ran".into();
     };
     let name = Some(outcome.name()).filter(|name| !["success", "failure"].contains(name));
-    let what = name.map(|name| format!(", {name}"));
-    let exit = exit.filter(|exit| *exit != 0).map(|exit| format!(", exit {exit}"));
-    let error = outcome.error().map(|error| format!(": {error}"));
-    let parts = [what, exit, error].into_iter().flatten().collect::<String>();
-    format!("{}{parts}", status.name())
+    let exit = exit.filter(|exit| *exit != 0);
+    let mut text = status.name().to_string();
+    text.extend(name.map(|name| format!(", {name}")));
+    text.extend(exit.map(|exit| format!(", exit {exit}")));
+    text.extend(outcome.error().map(|error| format!(": {error}")));
+    text
 }
 
 fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
@@ -87,7 +94,7 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> ScreenTable {
     ScreenTable::new(columns.into_iter().flatten().collect(), screen)
 }
 
-/// `in hand since 02:13, pid 4711, pass 9f...`. The process is known of a slow handler.
+/// `in hand since 02:13, pid 4711, pass 9f...`. Only a slow handler has a known process.
 pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) -> String {
     let began_at = record.last_failure_at.filter(|_| record.facts().has_begun);
     match (handler, began_at) {
@@ -124,7 +131,7 @@ impl RecordView<'_> {
         let error = record.last_error.as_deref().map(one_line).unwrap_or_default();
         let cells = [
             Some(record.id.full()),
-            // A charge that may be taken back has changed the status.
+            // The status is that of the charge, which may be taken back.
             Some(in_hand.as_ref().map_or(one_line(&record.status_text), |_| "in hand".into())),
             Some(inserted),
             Some(if *has_counter { record.failures.to_string() } else { "-".into() }),
@@ -153,7 +160,7 @@ impl RecordView<'_> {
         json_line(&line)
     }
 
-    /// The explanation of the record by a rule. `last` is what the last pass of the line has left.
+    /// The explanation of the record by a rule and by the state that the last pass of the line has left.
     pub fn explanation(
         &self,
         rule: &DueRule,
@@ -167,7 +174,7 @@ impl RecordView<'_> {
             Some(_) => (Vec::new(), Vec::new(), "its handler is running".into()),
             None => (
                 vec![self.last_pass(rule, last, line)],
-                arithmetic(rule, facts, screen),
+                calculation(rule, facts, screen),
                 self.verdict_now(verdict),
             ),
         };
@@ -253,34 +260,34 @@ impl RecordView<'_> {
         let snooze = noted.and_then(last_error::split_snooze);
         let error = snooze.map_or(noted, |(_, error)| Some(error));
         let error = error.map_or_else(String::new, |error| format!(": {}", cut_line(error)));
-        let snoozed =
-            snooze.map(|(until, _)| format!("until {}, as its handler asked", screen.when(until)));
+        let until = snooze.map(|(until, _)| screen.when(until));
+        let snoozed = until.map(|until| format!("until {until}, as its handler asked"));
         let snoozed = lines("snoozed", snoozed.as_slice());
         format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
     }
 
-    /// What the last pass of the line did with the record, as far as the row shows it.
+    /// The treatment of the record by the last pass of the line, as far as the row shows it.
     fn last_pass(&self, rule: &DueRule, last: &LineState, line: Option<&LineReport>) -> String {
         let Self { record, screen, .. } = self;
-        // A message of a queue does not show what the last pass did.
+        // A pgmq message does not show it.
         let began_at = last.began_at.filter(|_| !rule.capabilities.keeps_schedule);
         let Some(at) = began_at else { return "none of this line is known".into() };
         let end = line.and_then(|line| line.end_of_last(at));
         let failed_at = record.last_failure_at.filter(|failed_at| *failed_at >= at);
         let what = match failed_at.map(|failed_at| (failed_at, screen.at(failed_at))) {
             None => self.untried(at, verdict_then(rule, last, at, record.facts())),
-            Some((failed_at, shown)) if end.is_some_and(|end| failed_at > end) => {
-                format!("ended before the record was tried by hand or by another line at {shown}")
+            Some((failed_at, text)) if end.is_some_and(|end| failed_at > end) => {
+                format!("ended before the record was tried by hand or by another line at {text}")
             }
-            Some((_, shown)) if record.facts().has_begun => {
-                format!("tried at {shown}; the pass ended without an outcome of it")
+            Some((_, text)) if record.facts().has_begun => {
+                format!("tried at {text}; the pass ended without an outcome of it")
             }
-            Some((_, shown)) => format!("tried; it failed or was put off at {shown}"),
+            Some((_, text)) => format!("tried; it failed or was put off at {text}"),
         };
         format!("{}: {what}", screen.when(at))
     }
 
-    /// Why a pass that began at `at` did not try the record, by the verdict then.
+    /// The reason why a pass that began at `at` did not try the record, by the verdict then.
     fn untried(&self, at: Instant, then: Verdict) -> String {
         let Self { record, screen, .. } = self;
         match then {
@@ -328,9 +335,9 @@ pub fn unstored(why: &str) -> String {
 }
 
 /// Lines with a label before the first.
-fn lines(what: &str, all: &[String]) -> String {
-    let labels = iter::once(what).chain(iter::repeat(""));
-    labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
+fn lines(label: &str, all: &[String]) -> String {
+    let labels = iter::once(label).chain(iter::repeat(""));
+    labels.zip(all).map(|(label, line)| format!("  {label:<10}  {}\n", one_line(line))).collect()
 }
 
 fn reason_text(reason: Reason) -> &'static str {
@@ -344,8 +351,8 @@ fn reason_text(reason: Reason) -> &'static str {
     }
 }
 
-/// How the policy has determined the next attempt of a pending record.
-fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
+/// The calculation of the next attempt of a pending record by its policy.
+fn calculation(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     if !facts.status.is_pending() || rule.verdict(facts) == Verdict::Never(Obstacle::NoDueDate) {
         return Vec::new();
     }
@@ -365,12 +372,12 @@ fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> 
         }
         Policy::Counted(backoff) => by_count(backoff, facts, screen),
         Policy::Slots(slots) => {
-            let mut words = match slots {
+            let mut lines = match slots {
                 Slots::Progressive(tiers) => progressive(tiers, facts, time.now),
                 Slots::ByAge(backoff) => vec![by_age(backoff, facts, time)],
             };
-            words.extend(behind(slots, time, screen));
-            words
+            lines.extend(behind(slots, time, screen));
+            lines
         }
     }
 }
@@ -385,7 +392,7 @@ fn by_plain_age(age: &AgeWindow) -> String {
     )
 }
 
-/// After a sleep, passes catch up with their slots.
+/// The note about passes that catch up with missed slots.
 fn behind(slots: &Slots, time: PassTime, screen: &Screen) -> Option<String> {
     let until = time.span?.until;
     (until < time.now.tick(slots.every_secs())).then(|| {
@@ -399,7 +406,7 @@ fn behind(slots: &Slots, time: PassTime, screen: &Screen) -> Option<String> {
 
 fn by_count(backoff: &Backoff, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     let Some(failed_at) = facts.last_failure_at else {
-        return vec!["there is no last failure to reckon from, so it is due".into()];
+        return vec!["there is no last failure to count from, so it is due".into()];
     };
     let n = facts.failures.max(1) - 1;
     let wait = backoff.base.wait(n.into());

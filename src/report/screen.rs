@@ -1,11 +1,12 @@
 //! The screen of a report: a terminal, with local time and lines that fit, or a pipe, with UTC and whole values.
-//! Tables of records: in a pipe, a value that is wider than its column moves the rest of its line to the right. A
-//! narrow terminal leaves out the least important columns, and lines that are still too long are cut.
+//! In a table in a pipe, a value that is wider than its column moves the rest of its line to the right. A narrow
+//! terminal leaves out the least important columns and cuts lines that are still too long.
 
 use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
 use indicatif::HumanCount;
 
+/// Maximum length of a brief text on a terminal.
 const BRIEF: usize = 50;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +21,12 @@ impl Screen {
         self.width.is_some()
     }
 
-    /// An instant: on a terminal `02:36:00` in local time, with the date if that is another day.
+    /// An instant: on a terminal `02:36:00` in local time, with the date if it is not today.
     pub fn at(&self, at: Instant) -> String {
         if !self.is_terminal() {
             return at.to_string();
         }
-        let local =
-            |at: Instant| DateTime::from_timestamp(at.0, 0).map(|it| it.with_timezone(&Local));
+        let local = |at: Instant| Some(DateTime::from_timestamp(at.0, 0)?.with_timezone(&Local));
         let (Some(then), Some(now)) = (local(at), local(self.now)) else { return at.to_string() };
         let format = if then.date_naive() == now.date_naive() {
             "%H:%M:%S"
@@ -38,7 +38,7 @@ impl Screen {
         then.format(format).to_string()
     }
 
-    /// An instant, and on a terminal how far it is from now: `02:36:00, 58 s ago`.
+    /// An instant, on a terminal with its distance from now: `02:36:00, 58 s ago`.
     pub fn when(&self, at: Instant) -> String {
         match self.width {
             Some(_) => format!("{}, {}", self.at(at), self.distance(at)),
@@ -71,7 +71,7 @@ impl Screen {
     }
 }
 
-/// A sentence in lines of this width. Those after the first are indented.
+/// A sentence in lines of this width. The lines after the first are indented.
 pub fn wrapped(sentence: &str, width: usize) -> String {
     let (mut text, mut column) = (String::new(), 0);
     // Two blanks between a label and its value stay.
@@ -103,10 +103,10 @@ pub fn grouped(number: u64) -> String {
 #[derive(Clone, Copy)]
 pub struct ScreenColumn {
     pub name: &'static str,
-    /// The width that nearly every value needs.
+    /// Width that nearly every value needs.
     pub least: usize,
     pub is_number: bool,
-    /// The least width of a terminal that shows it.
+    /// Minimum width of a terminal that shows the column.
     pub from_width: usize,
 }
 
@@ -124,13 +124,13 @@ impl ScreenColumn {
     }
 }
 
-/// A table whose columns are as wide as their least widths and the first rows need.
+/// A table. The width of a column is the maximum of its least width and of its cells in the first rows.
 pub struct ScreenTable {
     columns: Vec<ScreenColumn>,
     screen: Screen,
-    /// Rows that wait until the widths are known.
+    /// Rows that are kept until the widths are known.
     first: Vec<Vec<String>>,
-    /// The index and the width of each column that is shown.
+    /// The index and the width of each visible column.
     widths: Option<Vec<(usize, usize)>>,
 }
 
@@ -138,13 +138,13 @@ pub struct ScreenTable {
 const FIRST: usize = 200;
 
 /// Maximum width of a column on a terminal, and in a pipe.
-const MOST_OF_ONE: usize = 36;
+const MOST_ON_TERMINAL: usize = 36;
 const MOST_IN_PIPE: usize = 200;
 
-/// Maximum number of characters of a cell: an id is never longer.
+/// Maximum number of characters of a cell. No id is longer.
 const MOST_OF_CELL: usize = 4096;
 
-/// A cell padded to a width, which a format could do up to 65,535.
+/// A cell padded to a width. `format!` allows only widths up to 65,535.
 fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
     let cell = cut_to(cell.into(), MOST_OF_CELL, "...");
     let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
@@ -165,23 +165,23 @@ impl ScreenTable {
         if self.first.len() < FIRST { String::new() } else { self.finish() }
     }
 
-    /// The lines that wait for more rows, with the header if it was not written.
+    /// The lines of the kept rows, with the header.
     pub fn finish(&mut self) -> String {
         if self.widths.is_some() {
             return String::new();
         }
         let rows = std::mem::take(&mut self.first);
         let is_terminal = self.screen.is_terminal();
-        let width = |(place, column): (usize, &ScreenColumn)| {
-            let longest = rows.iter().map(|row| row[place].chars().count()).max().unwrap_or(0);
+        let width = |(index, column): (usize, &ScreenColumn)| {
+            let longest = rows.iter().map(|row| row[index].chars().count()).max().unwrap_or(0);
             let least = if is_terminal { column.name.len() } else { column.least };
-            let most = if is_terminal { MOST_OF_ONE.max(least) } else { MOST_IN_PIPE };
-            (place, longest.max(least).max(column.name.len()).min(most))
+            let most = if is_terminal { MOST_ON_TERMINAL.max(least) } else { MOST_IN_PIPE };
+            (index, longest.max(least).max(column.name.len()).min(most))
         };
-        let is_shown =
-            |column: &ScreenColumn| self.screen.width.is_none_or(|it| it >= column.from_width);
-        let shown = self.columns.iter().enumerate().filter(|(_, column)| is_shown(column));
-        let widths: Vec<_> = shown.map(width).collect();
+        let width_of_screen = self.screen.width.unwrap_or(usize::MAX);
+        let columns = self.columns.iter().enumerate();
+        let visible = columns.filter(|(_, column)| column.from_width <= width_of_screen);
+        let widths: Vec<_> = visible.map(width).collect();
         let header: Vec<String> = self.columns.iter().map(|column| column.name.into()).collect();
         let lines = [header].iter().chain(&rows).map(|row| self.line(&widths, row)).collect();
         self.widths = Some(widths);
@@ -189,10 +189,10 @@ impl ScreenTable {
     }
 
     fn line(&self, widths: &[(usize, usize)], row: &[String]) -> String {
-        let cells = widths.iter().zip(1..).map(|((place, width), number)| {
-            let is_number = self.columns[*place].is_number;
+        let cells = widths.iter().zip(1..).map(|((index, width), number)| {
+            let is_number = self.columns[*index].is_number;
             let width = if number == widths.len() && !is_number { 0 } else { *width };
-            padded(&row[*place], width, is_number)
+            padded(&row[*index], width, is_number)
         });
         format!("{}\n", self.screen.fit(&cells.collect::<Vec<_>>().join("  ")))
     }

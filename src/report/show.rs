@@ -10,7 +10,8 @@ use super::record::RecordView;
 const MOST_BYTES: usize = 4096;
 
 impl RecordView<'_> {
-    /// The record with all columns, JSON and long texts on several lines. The column `secret` is only named.
+    /// The record with all its columns. JSON and texts with line breaks take several lines. The value of the column
+    /// `secret` is not shown.
     pub fn whole(&self, secret: Option<&str>) -> String {
         let record = self.record;
         let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();
@@ -18,9 +19,9 @@ impl RecordView<'_> {
         let mut text = self.headline(RetryLimits::default());
         for (name, (column, value)) in names.iter().zip(record.row.iter()) {
             let is_secret = secret.is_some_and(|secret| column.eq_ignore_ascii_case(secret));
-            let shown = if is_secret { "(secret)".into() } else { value_text(record, value) };
+            let lines = if is_secret { "(secret)".into() } else { value_text(record, value) };
             let labels = iter::once(name.as_str()).chain(iter::repeat(""));
-            for (label, line) in labels.zip(shown.split('\n')) {
+            for (label, line) in labels.zip(lines.split('\n')) {
                 let line = format!("  {label:<width$}  {}", one_line(line));
                 text += line.trim_end();
                 text.push('\n');
@@ -33,7 +34,7 @@ impl RecordView<'_> {
 fn value_text(record: &Record, value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
-        // It would look like no value.
+        // Without quotes it would look like no value.
         Value::Text(text) if text.is_empty() || text == "NULL" => format!("'{text}'"),
         Value::Text(text) | Value::Json(text) => indented(text).unwrap_or_else(|| text.clone()),
         Value::Blob(bytes) if record.id.has_part(bytes) => hexadecimal(bytes),
@@ -47,7 +48,7 @@ fn value_text(record: &Record, value: &Value) -> String {
     }
 }
 
-/// A JSON document with each member on a line of its own, if nothing but white space changes.
+/// A JSON document with each member on its own line, if only white space changes.
 fn indented(text: &str) -> Option<String> {
     let is_document = text.trim_start().starts_with(['{', '[']);
     let json: Json = serde_json::from_str(text).ok().filter(|_| is_document)?;

@@ -7,7 +7,7 @@ use super::picture::headline;
 use super::screen::{Screen, ScreenColumn, fitting, table};
 use crate::simulation::{Loads, Run, Scenario, Tried};
 
-/// Width of the columns of numbers, and the least width of a name, on a terminal.
+/// Width of the columns of numbers, and minimum width of a name, on a terminal.
 const NUMBERS: usize = 56;
 const LEAST_NAME: usize = 16;
 
@@ -43,7 +43,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
     }))
 }
 
-/// The load of each simulated day: all attempts, those in the busiest tick, and those of a tick.
+/// The load of each simulated day: its attempts, their number in the busiest tick, and the mean of a tick.
 pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
@@ -54,7 +54,7 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     let mut rows = Vec::new();
     for day in start.tick(DAY)..=end.tick(DAY) {
         let (from, to) = (start.max(Instant(day * DAY)), end.min(Instant((day + 1) * DAY - 1)));
-        // Those that begin in it.
+        // The ticks that begin on this day.
         let ticks = to.tick(every) - Instant(from.0 - 1).tick(every);
         let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
         let tick = |tried: &Tried| scenario.instant(tried.at).tick(every);
@@ -70,19 +70,19 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     table(columns, &rows, screen)
 }
 
-/// Width of a chart in a pipe, and its least width at a terminal.
+/// Width of a chart in a pipe, and its minimum width on a terminal.
 const WIDTH: usize = 72;
 const LEAST_WIDTH: usize = 12;
 const HEIGHT: usize = 6;
-/// What stands left of the bars: the scale, and a line.
+/// Width of the scale and the line to the left of the bars.
 const MARGIN: usize = 9;
-/// A character filled from below in eighths.
+/// Characters that are filled from below by eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<String> {
     let width = screen.width.map_or(WIDTH, |width| width.saturating_sub(MARGIN).max(LEAST_WIDTH));
     let Loads { secs, of_runs, peak, .. } = Loads::new(runs, scenario, width);
-    // Bars are equally wide in a pipe; at a terminal they fill it.
+    // In a pipe, all bars have the same width; on a terminal, they fill it.
     let count = of_runs.first().map_or(1, Vec::len);
     let width = if screen.is_terminal() { width } else { width / count * count };
     let chart = |(run, load): (&Run, &Vec<usize>)| {
@@ -91,7 +91,7 @@ pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<St
     runs.iter().zip(&of_runs).map(chart).collect()
 }
 
-/// Each chart says its own peak: they share the scale of the highest one.
+/// `even: peak 58 in 15s`. The charts share the scale of the highest peak, so each title has its own peak.
 fn title(run: &Run, secs: i64, load: &[usize], screen: &Screen) -> String {
     let name = one_line(&run.policy.name());
     let name = screen.width.map_or(name.clone(), |width| fitting(&name, width.saturating_sub(1)));
@@ -102,7 +102,7 @@ fn bars(load: &[usize], most: usize, width: usize) -> String {
     let row = |row: usize| {
         let filled = |column: usize| {
             let count = load[column * load.len() / width];
-            // At least one eighth for what is there at all.
+            // Any load above 0 has at least one eighth.
             let eighths = (count * HEIGHT * 8).div_ceil(most);
             EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
         };
@@ -113,7 +113,7 @@ fn bars(load: &[usize], most: usize, width: usize) -> String {
     (0..HEIGHT).rev().map(row).collect()
 }
 
-/// From 0 to the end, with the length of a bar between them as far as there is room.
+/// The axis from 0 to the end, with the length of a bar between them if there is room.
 fn axis(secs: i64, count: usize, width: usize) -> String {
     let to = span(secs.saturating_mul(count as i64));
     let gap = width.saturating_sub(1 + to.len());

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};
 use super::figures::{FIGURES, Figure, OldestRecord, Source, StatusLine, StatusReport};
-use super::passes::{passes_in_short, passes_json, passes_text};
+use super::passes::{passes_json, passes_summary, passes_text};
 use super::screen::{Screen, ScreenColumn, grouped, table};
 
 /// Upper bounds of the age bands in days, at which the progressive schedule changes its frequency.
@@ -19,7 +19,7 @@ pub(super) const BAND_NAMES: [&str; COLUMNS] =
     ["0-1d", "1-7d", "7-14d", "14-30d", "30-180d", "180-360d", "older", "undated"];
 const COLUMNS: usize = BANDS.len() + 2;
 
-/// The rows of each status by band. Our statuses come first, also without rows.
+/// Number of rows of each status by band. Our statuses come first, even without rows.
 pub(super) fn status_lines(counts: &[StatusCount]) -> Vec<(String, [u64; COLUMNS])> {
     let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
     for count in counts {
@@ -29,26 +29,26 @@ pub(super) fn status_lines(counts: &[StatusCount]) -> Vec<(String, [u64; COLUMNS
     let ours = Status::OURS.map(Status::name);
     let of_ours =
         ours.map(|name| (name.into(), by_status.remove(&(false, name)).unwrap_or_default()));
-    // A value with the name of a status that is not mapped to it.
+    // An unmapped value with the name of one of our statuses is quoted.
     let quoted = |text: &str| if ours.contains(&text) { format!("'{text}'") } else { text.into() };
     let others = by_status.into_iter().map(|((_, text), cells)| (quoted(text), cells));
     of_ours.into_iter().chain(others).collect()
 }
 
-/// The records by status and age, or by status alone on a narrow terminal.
+/// The records by status and age; on a narrow terminal by status alone.
 fn counts_table(counts: &[StatusCount], screen: &Screen) -> String {
     let row = |(status, cells): (String, [u64; COLUMNS])| {
         let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
         iter::once(cut_line(&status)).chain(cells).collect()
     };
     let rows: Vec<_> = status_lines(counts).into_iter().map(row).collect();
-    let shown = |ages_from: usize, screen: Screen| {
+    let counts = |ages_from: usize, screen: Screen| {
         let ages = BAND_NAMES.map(|name| ScreenColumn::number(name, 0).wide(ages_from)).into_iter();
         let columns = iter::once(ScreenColumn::text("STATUS", 8)).chain(ages);
         table(columns.chain([ScreenColumn::number("total", 0)]).collect(), &rows, &screen)
     };
-    let whole = shown(0, Screen { width: None, ..*screen });
-    shown(whole.lines().map(|line| line.chars().count()).max().unwrap_or(0), *screen)
+    let whole = counts(0, Screen { width: None, ..*screen });
+    counts(whole.lines().map(|line| line.chars().count()).max().unwrap_or(0), *screen)
 }
 
 /// `never due  4 (too old for this line, or undated)`
@@ -94,9 +94,9 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         let how = "say --ndays, --fibonacci, --policy or --progressive to see";
         lines.push(("due now", how.into()));
     }
-    let paused = |pause: &Pause| pause.sentence(|at| screen.at(at), &report.choice);
-    let paused = report.paused.iter().map(|pause| screen.wrap(&paused(pause)));
-    let lines = lines.iter().map(|(what, it)| screen.wrap(&format!("{what:<14}  {it}")));
+    let sentence = |pause: &Pause| pause.sentence(|at| screen.at(at), &report.choice);
+    let paused = report.paused.iter().map(|pause| screen.wrap(&sentence(pause)));
+    let lines = lines.iter().map(|(label, text)| screen.wrap(&format!("{label:<14}  {text}")));
     let lines: String = paused.chain(lines).collect();
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
@@ -159,7 +159,7 @@ fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) 
     }
 }
 
-/// A line for each queue of backlog.toml, and the most frequent causes of failures by `top_failures`.
+/// A row for each queue of backlog.toml, and the most frequent causes of failures.
 pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> String {
     let mut columns =
         vec![ScreenColumn::text("QUEUE", 10), ScreenColumn::number("PENDING", 7).wide(70)];
@@ -178,12 +178,13 @@ pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> S
     };
     let rows: Vec<_> = queues.iter().map(row).collect();
     let lines = table(columns, &rows, screen);
-    let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
+    let known =
+        queues.iter().filter_map(|(name, report)| Some((name.as_str(), report.as_ref().ok()?)));
     let causes: Vec<_> = known.map(|(name, report)| (name, &report.causes)).collect();
     lines + &section(top_failures(&causes, choice, screen))
 }
 
-/// The pending records in all and by age, and the figures that have a column.
+/// Number of pending records, in all and by age, and the figures that have a column.
 fn overview_row(report: &StatusReport) -> Vec<String> {
     let mut ages = [0; AGES.len()];
     for count in report.counts.iter().filter(|count| count.status.is_pending()) {
@@ -199,7 +200,7 @@ fn overview_row(report: &StatusReport) -> Vec<String> {
     pending.map(grouped).chain(figures).collect()
 }
 
-/// The figures that have a column. Those that a narrow terminal leaves out are on the right.
+/// The figures that have a column. The columns that a narrow terminal leaves out are on the right.
 fn figure_columns() -> impl Iterator<Item = (&'static Figure, ScreenColumn)> {
     let all = FIGURES.iter().filter_map(|figure| Some((figure, figure.column?)));
     let mut all: Vec<_> = all.collect();
@@ -213,12 +214,12 @@ fn section(text: String) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// The state of a queue's passes in short: paused, or the last one.
+/// The state of the passes of a queue: paused, or the last pass.
 pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
     match &report.paused {
         Some(Pause { until: Some(until), .. }) => format!("paused until {}", screen.at(*until)),
         Some(Pause { until: None, .. }) => "paused".into(),
-        None => passes_in_short(&report.passes, screen),
+        None => passes_summary(&report.passes, screen),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Limits on figures of `status`, such as `archived_24h>0,oldest_due>1h`, and a line that says which are exceeded.
+//! Limits on figures of `status`, such as `archived_24h>0,oldest_due>1h`, and the line that monitoring reads.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -9,20 +9,19 @@ use super::figures::{FIGURES, Figure, StatusReport};
 use super::status::QueueStatus;
 use crate::exit::Exit;
 
-/// A figure and the side of a number on which it is alarming.
+/// A figure with the number that it must not pass.
 struct Limit {
     figure: &'static Figure,
-    /// As it is typed.
     sign: &'static str,
-    /// Whether a value passes the limit, by how it compares with the number.
-    is_exceeded: IsPassed,
+    is_exceeded: OrderingTest,
     number: i64,
 }
 
-type IsPassed = fn(Ordering) -> bool;
+/// A test of the comparison of a value with the number of a limit.
+type OrderingTest = fn(Ordering) -> bool;
 
-/// Those of two letters first, which begin like others.
-const SIGNS: [(&str, IsPassed); 4] = [
+/// The signs of limits. Longer signs come first, because `>` is the beginning of `>=`.
+const SIGNS: [(&str, OrderingTest); 4] = [
     (">=", Ordering::is_ge),
     ("<=", Ordering::is_le),
     (">", Ordering::is_gt),
@@ -50,24 +49,24 @@ impl Limit {
         Ok(Self { figure, sign, is_exceeded, number })
     }
 
-    /// The state by this limit, which is `beyond` if the figure passes it; the figure; and the limit if it is passed.
+    /// The state by this limit, which is `beyond` if the figure exceeds it; the figure; and the limit if it is exceeded.
     fn judge(&self, beyond: Exit, report: &StatusReport) -> (Exit, String, String) {
         let Self { figure, sign, is_exceeded, number } = self;
         let value = match figure.value(report) {
             Ok(value) => value,
             Err(why) => return (Exit::Unknown, format!("{}: {why}", figure.name), "".into()),
         };
-        let shown = value.map_or_else(|| "never".into(), |value| figure.format(value));
-        let shown = format!("{} {shown}", figure.name);
-        // What has never been is longer ago than any time.
+        let text = value.map_or_else(|| "never".into(), |value| figure.format(value));
+        let text = format!("{} {text}", figure.name);
+        // An event that has never happened exceeds every limit of time.
         match is_exceeded(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
-            true => (beyond, shown, format!(" ({sign}{})", figure.format(*number))),
-            false => (Exit::Done, shown, String::new()),
+            true => (beyond, text, format!(" ({sign}{})", figure.format(*number))),
+            false => (Exit::Done, text, String::new()),
         }
     }
 }
 
-/// The limits of `--fail-if` and then those of `--warn-if`.
+/// The limits of `--fail-if`, followed by the limits of `--warn-if`.
 pub struct Thresholds(Vec<(Exit, Limit)>);
 
 impl Thresholds {
@@ -106,15 +105,16 @@ impl Thresholds {
         };
         let mut judged: Vec<(Exit, String, String)> = Vec::new();
         for (exit, limit) in &self.0 {
-            let (state, shown, exceeded) = limit.judge(*exit, report);
-            // A value that exceeds the limit of a failure exceeds the limit of a warning as well: it is named once.
-            if !judged.iter().any(|(other, figure, _)| *other >= state && *figure == shown) {
-                judged.push((state, shown, exceeded));
+            let (state, figure, exceeded) = limit.judge(*exit, report);
+            // A figure that exceeds both of its limits is named once.
+            if !judged.iter().any(|(other, named, _)| *other >= state && *named == figure) {
+                judged.push((state, figure, exceeded));
             }
         }
-        let judged = judged.into_iter().map(|(state, shown, exceeded)| (state, shown + &exceeded));
+        let judged =
+            judged.into_iter().map(|(state, figure, exceeded)| (state, figure + &exceeded));
         let (worst, why) = worst_of(judged.collect(), ", ");
-        // A person who is woken need not look for why.
+        // These facts often explain the state.
         let paused =
             report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string(), &report.choice));
         let archived = Some(report.passes.of_last_day(|day| day.archived));
@@ -128,15 +128,14 @@ impl Thresholds {
 /// The worst state, and the texts of all bad states, or of all states if none is bad.
 fn worst_of(judged: Vec<(Exit, String)>, separator: &str) -> (Exit, String) {
     let worst = judged.iter().map(|(state, _)| *state).max().unwrap_or(Exit::Done);
-    let is_told = |state: Exit| state > Exit::Done || worst == Exit::Done;
-    let told = judged.into_iter().filter(|(state, _)| is_told(*state)).map(|(_, text)| text);
-    (worst, told.collect::<Vec<_>>().join(separator))
+    let texts = judged.into_iter().filter(|(state, _)| *state > Exit::Done || worst == Exit::Done);
+    (worst, texts.map(|(_, text)| text).collect::<Vec<_>>().join(separator))
 }
 
 /// `CRITICAL: archived_24h 3 (>0)`
 pub fn line(exit: Exit, why: &str) -> String {
     let state = if exit == Exit::Done { "OK".into() } else { format!("{exit:?}").to_uppercase() };
-    // Behind a bar plugins have figures for machines.
+    // Monitoring takes text after a bar for figures.
     format!("{state}: {}\n", why.replace('|', "/"))
 }
 

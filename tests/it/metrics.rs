@@ -189,7 +189,7 @@ fn a_file_of_somebody_else_is_left_alone() {
     }
     let ran = env.run("status --metrics test.db");
     assert_eq!(ran.exit, Some(1));
-    assert_contains(&ran.stderr, "it holds what backlog has not written");
+    assert_contains(&ran.stderr, "it has lines that backlog did not write");
     assert_eq!(env.count("SUCCESS"), 1, "the database is whole");
 }
 

@@ -80,7 +80,7 @@ impl QueueCheck<'_> {
         complaints
             .is_empty()
             .then(opened)
-            .and_then(|opened| self.findings.wrong("database", opened))
+            .and_then(|opened| self.findings.or_error("database", opened))
     }
 
     fn check_config(&mut self, has_lines: bool) {
@@ -101,19 +101,19 @@ impl QueueCheck<'_> {
     fn check_database(&mut self, mut database: Box<dyn Database>, rehearse: bool) -> Result<bool> {
         database.make_read_only()?;
         let place = database.label();
-        match self.findings.wrong("database", database.why_read_only()) {
+        match self.findings.or_error("database", database.why_read_only()) {
             Some(None) => self.findings.ok("database", place),
             Some(Some(why)) => self.findings.error("database", format!("{place}: {why}")),
             None => {}
         }
-        let state = self.findings.wrong("claims", state_dir(&self.queue, &*database));
+        let state = self.findings.or_error("claims", state_dir(&self.queue, &*database));
         if let Some(state) = &state {
             self.check_state(state, database.table());
         }
         let is_counted = self.schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
         let found = database.inspect(is_counted)?;
         let deletion = database.deletion(SUCCESS_DELETES);
-        let deletion = self.findings.wrong("on_success", deletion).flatten();
+        let deletion = self.findings.or_error("on_success", deletion).flatten();
         let table = database.table();
         self.check_mapping(table);
         self.check_table(table, &found);
@@ -133,14 +133,14 @@ impl QueueCheck<'_> {
             let handler = handler.ok().and_then(Option::as_ref);
             let findings = &mut self.findings;
             let rehearsed = rehearsal::check(findings, &self.queue, schedule, handler, self.clock);
-            findings.wrong("rehearsal", rehearsed);
+            findings.or_error("rehearsal", rehearsed);
         }
         Ok(is_running)
     }
 
     /// Checks the directory of claims and cursors, and reports a pause.
     fn check_state(&mut self, state: &StateDir, table: &Table) {
-        match self.findings.wrong("claims", state.check_writable(&table.name)) {
+        match self.findings.or_error("claims", state.check_writable(&table.name)) {
             Some(Some(lost)) => self.findings.warning("claims", lost),
             Some(None) => {
                 let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
@@ -158,18 +158,18 @@ impl QueueCheck<'_> {
     /// Checks that the table has the columns that outcomes, schedule and handler need.
     fn check_mapping(&mut self, table: &Table) {
         let findings = &mut self.findings;
-        findings.wrong("on_success", table.require_success());
+        findings.or_error("on_success", table.require_success());
         for key in table.ineffective_ends() {
             findings.error(key, "it sets no column that `where` reads: the row stays pending");
         }
         if let Some(schedule) = &self.schedule
-            && findings.wrong("schedule", require_columns(table, schedule)).is_some()
+            && findings.or_error("schedule", require_columns(table, schedule)).is_some()
         {
             findings.ok("schedule", schedule.policy.options());
             check_limits(findings, &schedule.limits);
         }
         let handler = self.handler.as_ref().ok().and_then(Option::as_ref);
-        findings.wrong("handler", require_handler(handler, &self.queue, table));
+        findings.or_error("handler", require_handler(handler, &self.queue, table));
         if !matches!(handler, Some(HandlerSpec::Post(_) | HandlerSpec::Stream(_))) {
             check_variables(findings, table);
         }
@@ -239,7 +239,7 @@ impl QueueCheck<'_> {
                 Ok((why_read_only, deletion, database.missing_index(&finished.query(), suffix)?))
             };
             let findings = &mut self.findings;
-            let Some(found) = findings.wrong("prune", inspect()) else { continue };
+            let Some(found) = findings.or_error("prune", inspect()) else { continue };
             let (why_read_only, deletion, index) = found;
             findings.extend(Level::Error, "prune", why_read_only);
             findings.extend(Level::Warning, "prune", deletion);
@@ -266,7 +266,7 @@ impl QueueCheck<'_> {
             findings.warning("passes", format!("no pass yet: {IS_CRON_RUNNING}"));
         }
         let of_queue = line_name(&self.queue, &table.name, String::new());
-        if let Some(Some(failing)) = findings.wrong("passes", state.failing(&of_queue))
+        if let Some(Some(failing)) = findings.or_error("passes", state.failing(&of_queue))
             && failing.is_serious(screen.now)
         {
             findings.warning("passes", failing.sentence(|at| screen.at(at)));

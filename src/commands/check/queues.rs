@@ -35,7 +35,7 @@ pub fn check(
         }
         let Ok(there) = open(&other, Access::ReadOnly, clock) else { continue };
         let compared = compare(findings, queue, &other, database, there.table());
-        findings.wrong(ABOUT, compared);
+        findings.or_error(ABOUT, compared);
     }
 }
 

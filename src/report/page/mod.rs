@@ -1,9 +1,9 @@
 //! A self-contained HTML page about queues.
 //!
-//! `page.html` is the template. It reads the JSON of `status --json`, to which `add_details` adds what only the page
-//! shows. It escapes all texts of others and cuts them by the filter `short`. The Content-Security-Policy allows `page.css`
-//! and `page.js`, which are in the page, by their hashes, and nothing else: no requests and no foreign scripts. What grows
-//! with the data is bounded, and with many queues each has less detail.
+//! The template `page.html` reads the JSON of `status --json` and the details that only the page shows (`add_details`).
+//! It escapes foreign texts and cuts them with the filter `short`. The Content-Security-Policy allows only the embedded
+//! `page.css` and `page.js`, by their hashes: no requests, no foreign scripts. The size is bounded: the more queues, the
+//! less detail has each.
 
 use anyhow::Result;
 use backlog_schedule::{HOUR, Instant, last_error, span};
@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use super::failures::{group_json, samples};
+use super::failures::{group_json, sample_ids};
 use super::figures::{FIGURES, StatusReport};
-use super::passes::{pass_in_words, sentences};
+use super::passes::{pass_text, sentences};
 use super::screen::Screen;
 use super::status::{BAND_NAMES, QueueStatus, last_pass, status_json};
 use super::template::render;
@@ -23,15 +23,16 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Number of the last passes that are shown as bars, and as text.
+/// Number of the last passes that are drawn as bars, and of those described in words.
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 pub const ARCHIVED: usize = 50;
-/// What the queues of a page share: causes, archived records, characters of an error. It stays below 300,000 bytes.
+/// Numbers that all queues of a page share: rows of causes and of archived records, characters of an error. A page stays
+/// below 300,000 bytes.
 const ROWS: usize = 100;
 const CHARACTERS: usize = 1_000;
 
-/// How often cron makes a page, where passes do not run less often.
+/// Interval at which cron is expected to make the page, unless its passes are rarer.
 const EVERY_SECS: i64 = 300;
 
 pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
@@ -49,7 +50,7 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
         queue
     };
     let page = json!({
-        "policy": policy(),
+        "policy": security_policy(),
         "style": STYLE,
         "script": SCRIPT,
         "made": now,
@@ -69,18 +70,21 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
 fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.value(report).ok()));
     queue["figures"] = figures.map(|(name, value)| (name.to_string(), json!(value))).collect();
-    queue["pause"] =
-        report.paused.as_ref().map(|it| it.sentence(|at| screen.at(at), &report.choice)).into();
+    queue["pause"] = report
+        .paused
+        .as_ref()
+        .map(|pause| pause.sentence(|at| screen.at(at), &report.choice))
+        .into();
     queue["last_pass"] = last_pass(report, screen).into();
     queue["sentences"] = json!(sentences(&report.passes, screen));
     let words = report.passes.recent().into_iter().take(IN_WORDS).map(|(entry, history)| {
         let (began, line) = (entry.last_began(), &history.line.policy);
-        json!({ "began": began, "line": line, "what": pass_in_words(entry, history) })
+        json!({ "began": began, "line": line, "what": pass_text(entry, history) })
     });
     queue["in_words"] = words.collect();
     let causes = report.causes.ranked().into_iter().map(|group| {
         let mut row = group_json(group, "", &[]);
-        row["samples"] = samples(group.1).into();
+        row["samples"] = sample_ids(group.1).into();
         row
     });
     queue["failures"] = causes.collect();
@@ -99,8 +103,8 @@ fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     }
 }
 
-/// The Content-Security-Policy: the style and the script of the page, and nothing else.
-fn policy() -> String {
+/// The Content-Security-Policy, which allows the style and the script of the page.
+fn security_policy() -> String {
     let [style, script] = [STYLE, SCRIPT].map(|text| STANDARD.encode(Sha256::digest(text)));
     format!(
         "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; \

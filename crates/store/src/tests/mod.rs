@@ -1,5 +1,5 @@
-//! One suite for all stores. A property that a store lacks is named with the reason, and the suite fails if the store
-//! has it after all. docs/architecture.md has the table.
+//! One suite for all stores. A store may lack a property for a stated reason; the suite fails if the store has it after
+//! all. docs/architecture.md contains the table.
 
 mod phases;
 mod subjects;
@@ -21,26 +21,26 @@ const DAY: i64 = 86_400;
 
 type Check = fn(&mut dyn Subject);
 
-/// The stores that lack a property, with the reason.
+/// The stores that lack a property, with the reasons.
 type Lacking = &'static [(&'static str, &'static str)];
 
 const PROPERTIES: [(&str, Check, Lacking); 26] = [
-    ("what is pending is found, and nothing else", pending_is_found, &[]),
+    ("a search finds the pending records, and no others", pending_is_found, &[]),
     ("a window by age loses nothing", windows_lose_nothing, &[]),
     (
-        "a search for slots finds each of them",
+        "a search for slots finds all of them",
         slots_are_found,
-        &[("memory", "an agenda is read at once")],
+        &[("memory", "its agenda is read at once")],
     ),
-    ("records come in the order asked for", ordered, &[("memory", "simulations go by an agenda")]),
-    ("a search goes on where its page ended", paged, &[("memory", "an agenda is read at once")]),
-    ("an id of no record is none", absent, &[]),
+    ("records come in the requested order", ordered, &[("memory", "simulations use an agenda")]),
+    ("a search continues after its page", paged, &[("memory", "its agenda is read at once")]),
+    ("an unknown id finds no record", absent, &[]),
     (
         "records are claimed by their ids",
         by_id,
         &[("pgmq", "a queue hands out messages in its own order")],
     ),
-    ("of the candidates no more are claimed than wanted", no_more, &[]),
+    ("no more candidates are claimed than requested", no_more, &[]),
     (
         "a record is claimed by one pass at a time",
         exclusive,
@@ -48,7 +48,7 @@ const PROPERTIES: [(&str, Check, Lacking); 26] = [
     ),
     ("a pass claims a record once", once, &[("memory", "a simulation has one pass at a time")]),
     ("a released record can be claimed by others", released, &[]),
-    ("a released record is as it was", as_it_was, &[]),
+    ("a released record is unchanged", as_it_was, &[]),
     (
         "a claim ends with its store",
         dies_with_its_store,
@@ -57,27 +57,27 @@ const PROPERTIES: [(&str, Check, Lacking); 26] = [
             ("pgmq", "a message stays hidden for its time, 30 seconds"),
         ],
     ),
-    ("what is claimed is read afresh", afresh, &[]),
+    ("a claim reads the record again", afresh, &[]),
     ("a success is written", success, &[]),
-    ("a success leaves the count of failures", success_keeps_count, &[]),
+    ("a success keeps the count of failures", success_keeps_count, &[]),
     ("a failure is counted once", failure, &[]),
     (
-        "a snooze is seen in a search by count",
+        "a search by count sees snoozes",
         snoozed,
         &[("memory", "no simulated handler asks for time")],
     ),
-    ("an attempt that was none is taken back", undone, &[]),
-    ("a record that ran out of attempts is kept, and comes back", archived, &[]),
-    ("a row that was finished elsewhere is left alone", finished_elsewhere, &[]),
-    ("a deleted row is left alone", deleted, &[("memory", "nothing is deleted in a simulation")]),
-    ("a whole round is written, each row as it is meant", rounds, &[]),
+    ("an attempt that does not count is undone", undone, &[]),
+    ("an archived record is kept, and can be restored", archived, &[]),
+    ("a row that the application finished stays unchanged", finished_elsewhere, &[]),
+    ("a deleted row stays deleted", deleted, &[("memory", "nothing is deleted in a simulation")]),
+    ("a round writes each row", rounds, &[]),
     (
-        "a row that is refused takes no other write with it",
+        "a refused row does not prevent other writes",
         refused,
         &[("memory", "nothing is refused in a simulation")],
     ),
     (
-        "an attempt that is refused takes no outcome with it",
+        "a refused attempt does not prevent outcomes",
         refused_attempt,
         &[
             ("memory", "nothing is refused in a simulation"),
@@ -85,7 +85,7 @@ const PROPERTIES: [(&str, Check, Lacking); 26] = [
         ],
     ),
     (
-        "a write that is repeated is made once",
+        "a repeated write is made once",
         repeated,
         &[("memory", "no session is lost in a simulation")],
     ),
@@ -99,7 +99,7 @@ fn conforms(subject: &mut dyn Subject) {
             None => check(subject),
             Some((store, _)) => {
                 let held = catch_unwind(AssertUnwindSafe(|| check(subject))).is_ok();
-                assert!(!held, "{store} does not lack this property any more: {property}");
+                assert!(!held, "{store} has this property now: {property}");
             }
         }
     }
@@ -154,7 +154,7 @@ fn pgmq_conforms() {
     }
 }
 
-// What is tested.
+// Properties.
 
 fn pending_is_found(subject: &mut dyn Subject) {
     let seeds = [
@@ -165,13 +165,13 @@ fn pending_is_found(subject: &mut dyn Subject) {
         (5, Status::New, 400, 0),
     ];
     subject.fill(&seeds);
-    assert_eq!(sorted(due(&mut *subject.open(), &selection())), [1, 2, 5]);
+    assert_eq!(sorted(due(&mut *subject.open(), &all_pending())), [1, 2, 5]);
     subject.fill(&seeds);
-    let only_new = Query { statuses: vec![Status::New], ..selection() };
+    let only_new = Query { statuses: vec![Status::New], ..all_pending() };
     assert_eq!(sorted(due(&mut *subject.open(), &only_new)), [1, 5]);
     subject.fill(&seeds);
     let mut store = subject.open();
-    let page = store.due(&selection(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
+    let page = store.due(&all_pending(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
     assert_eq!(page.ids, [Id::Integer(2)], "the policy has the last word");
 }
 
@@ -180,12 +180,12 @@ fn windows_lose_nothing(subject: &mut dyn Subject) {
     for (from, until) in [(3, 0), (20, 5), (7, 6)] {
         subject.fill(&seeds);
         let [from, until] = [from, until].map(|days| NOW.saturating_sub(days * DAY));
-        let selection =
-            Query { window: Window::Inserted { from, until: Some(until) }, ..selection() };
+        let query =
+            Query { window: Window::Inserted { from, until: Some(until) }, ..all_pending() };
         let mut store = subject.open();
         let mut in_window =
             |facts: Facts<'_>| facts.inserted_at.is_some_and(|at| at >= from && at < until);
-        let page = store.due(&selection, &mut in_window).unwrap();
+        let page = store.due(&query, &mut in_window).unwrap();
         let expected = seeds.iter().map(|(id, _, days, _)| (id, NOW.saturating_sub(days * DAY)));
         let expected: Vec<_> =
             expected.filter(|(_, at)| *at >= from && *at < until).map(|(id, _)| *id).collect();
@@ -209,16 +209,16 @@ fn slots_are_found(subject: &mut dyn Subject) {
                 let next = slots.next(&Id::Integer(id), inserted(id), after);
                 next.is_some_and(|slot| slot.tick <= tick)
             };
-            let mut travelled = 0;
+            let mut sent = 0;
             let query = Query {
                 window: slots.window(span),
                 statuses: vec![Status::Error],
                 limit: usize::MAX,
-                ..selection()
+                ..all_pending()
             };
             let mut store = subject.open();
             let page = store.due(&query, &mut |facts| {
-                travelled += 1;
+                sent += 1;
                 let Id::Integer(id) = facts.id else { panic!("{}", facts.id) };
                 has_slot(*id)
             });
@@ -227,11 +227,12 @@ fn slots_are_found(subject: &mut dyn Subject) {
             let wanted: Vec<_> =
                 seeds.iter().map(|seed| seed.0).filter(|id| has_slot(*id)).collect();
             assert_eq!(ids, wanted, "{span:?}");
-            // Only what is younger than a day travels besides.
-            let can_travel = seeds.iter().filter(|it| it.2 <= 1 || has_slot(it.0)).count();
-            // Text is compared by days.
+            // Besides, the database sends records younger than a day.
+            let can_be_sent =
+                seeds.iter().filter(|(id, _, age, _)| *age <= 1 || has_slot(*id)).count();
+            // SQLite compares text by days.
             let days = if subject.name() == "sqlite" { seeds.len() / 20 } else { 0 };
-            assert!(travelled <= can_travel + days, "{travelled} of {}", seeds.len());
+            assert!(sent <= can_be_sent + days, "{sent} of {}", seeds.len());
             found += wanted.len();
         }
     }
@@ -241,8 +242,8 @@ fn slots_are_found(subject: &mut dyn Subject) {
 fn ordered(subject: &mut dyn Subject) {
     let seeds = [(9, 2), (10, 1), (7, 1), (8, 3)].map(|(id, days)| (id, Status::New, days, 0));
     subject.fill(&seeds);
-    assert_eq!(due(&mut *subject.open(), &selection()), [10, 7, 9, 8]);
-    let oldest = Query { order: Order::Oldest, ..selection() };
+    assert_eq!(due(&mut *subject.open(), &all_pending()), [10, 7, 9, 8]);
+    let oldest = Query { order: Order::Oldest, ..all_pending() };
     assert_eq!(due(&mut *subject.open(), &oldest), [8, 9, 7, 10]);
 }
 
@@ -251,18 +252,18 @@ fn paged(subject: &mut dyn Subject) {
         let seeds: Vec<Seed> = (1..=7).map(|id| (id, Status::New, id / 3, 0)).collect();
         subject.fill(&seeds);
         let mut store = subject.open();
-        let mut selection = Query { order, limit: 2, ..selection() };
+        let mut query = Query { order, limit: 2, ..all_pending() };
         let mut all = Vec::new();
         loop {
-            let page = store.due(&selection, &mut |_| true).unwrap();
+            let page = store.due(&query, &mut |_| true).unwrap();
             assert!(page.ids.len() <= 2);
             all.extend(numbers(&page.ids));
             match page.next {
-                Some(key) => selection.after = Some(key),
+                Some(key) => query.after = Some(key),
                 None => break,
             }
         }
-        let whole = Query { order, ..self::selection() };
+        let whole = Query { order, ..all_pending() };
         assert_eq!(all, due(&mut *subject.open(), &whole));
         assert_eq!(all.len(), 7);
     }
@@ -281,9 +282,9 @@ fn by_id(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let ids = [3, 9, 2].map(Id::Integer);
     let claims = store.claim(ClaimRequest::Next(&ids, ids.len())).unwrap();
-    let shown: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
+    let held: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
     let [three, nine, two] = ids;
-    assert_eq!(shown, [(three, true), (nine, false), (two, true)]);
+    assert_eq!(held, [(three, true), (nine, false), (two, true)]);
 }
 
 fn no_more(subject: &mut dyn Subject) {
@@ -332,7 +333,7 @@ fn as_it_was(subject: &mut dyn Subject) {
     claim(&mut *store, 1).unwrap();
     store.release(&Id::Integer(1));
     store.flush(Until::Idle).unwrap();
-    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+    assert_eq!(read_back(&mut *store, 1), (Status::New, 0));
 }
 
 fn dies_with_its_store(subject: &mut dyn Subject) {
@@ -341,7 +342,7 @@ fn dies_with_its_store(subject: &mut dyn Subject) {
     claim(&mut *one, 1).unwrap();
     assert!(claim(&mut *other, 1).is_none());
     drop(one);
-    // A server notices that a client is gone a moment later, a loaded one some moments.
+    // A server notices later that a client is gone, under load much later.
     let tries = if subject.name() == "postgres" { 20_000 } else { 100 };
     let is_free = (0..tries).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -353,7 +354,7 @@ fn dies_with_its_store(subject: &mut dyn Subject) {
 fn afresh(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let (mut one, mut other) = (subject.open(), subject.open());
-    assert_eq!(due(&mut *one, &selection()), [1]);
+    assert_eq!(due(&mut *one, &all_pending()), [1]);
     settle(&mut *other, 1, Transition::Succeeded);
     other.release(&Id::Integer(1));
     other.flush(Until::Idle).unwrap();
@@ -365,22 +366,22 @@ fn success(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::Error, 0, 2)]);
     let mut store = subject.open();
     settle(&mut *store, 1, Transition::Succeeded);
-    assert_eq!(seen(&mut *store, 1).0, Status::Success);
-    assert_eq!(due(&mut *subject.open(), &selection()), [0; 0]);
+    assert_eq!(read_back(&mut *store, 1).0, Status::Success);
+    assert_eq!(due(&mut *subject.open(), &all_pending()), [0; 0]);
 }
 
 fn success_keeps_count(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::Error, 0, 2)]);
     let mut store = subject.open();
     settle(&mut *store, 1, Transition::Succeeded);
-    assert_eq!(seen(&mut *store, 1), (Status::Success, 2));
+    assert_eq!(read_back(&mut *store, 1), (Status::Success, 2));
 }
 
 fn failure(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
     settle(&mut *store, 1, Transition::Failed);
-    assert_eq!(seen(&mut *store, 1), (Status::Error, 1));
+    assert_eq!(read_back(&mut *store, 1), (Status::Error, 1));
 }
 
 fn snoozed(subject: &mut dyn Subject) {
@@ -399,13 +400,13 @@ fn snoozed(subject: &mut dyn Subject) {
         not_before: Some(until),
     };
     let charged = begin(&mut *store, &record);
-    let change = RowWrite::new(&record, Some(&charged), snoozed);
-    let change = RowWrite { retry_at: Some(until), ..change };
-    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written]);
+    let write = RowWrite::new(&record, Some(&charged), snoozed);
+    let write = RowWrite { retry_at: Some(until), ..write };
+    assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::Written]);
     let hour = NOW.saturating_add(3_600);
     let window = Window::Failed { before: vec![hour], future: hour };
     let mut seen = Vec::new();
-    let page = store.due(&Query { window, ..selection() }, &mut |facts| {
+    let page = store.due(&Query { window, ..all_pending() }, &mut |facts| {
         seen.push(facts.snoozed_until.or(facts.due_at));
         true
     });
@@ -416,7 +417,7 @@ fn undone(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
     settle(&mut *store, 1, Transition::Undone);
-    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+    assert_eq!(read_back(&mut *store, 1), (Status::New, 0));
 }
 
 fn archived(subject: &mut dyn Subject) {
@@ -424,7 +425,7 @@ fn archived(subject: &mut dyn Subject) {
     let mut store = subject.open();
     settle(&mut *store, 1, Transition::Archived);
     store.release(&Id::Integer(1));
-    assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
+    assert_eq!(read_back(&mut *store, 1), (Status::Archived, 5));
     let claims = store.claim(ClaimRequest::Named(&[Id::Integer(1)])).unwrap();
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
     let settlement = Settlement {
@@ -433,10 +434,10 @@ fn archived(subject: &mut dyn Subject) {
         at: NOW,
         not_before: None,
     };
-    let change = RowWrite::new(record, None, settlement);
-    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written]);
+    let write = RowWrite::new(record, None, settlement);
+    assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::Written]);
     store.release(&Id::Integer(1));
-    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+    assert_eq!(read_back(&mut *store, 1), (Status::New, 0));
     assert!(claim(&mut *store, 1).is_some());
 }
 
@@ -445,9 +446,9 @@ fn finished_elsewhere(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.finish(1);
-    let change = RowWrite::new(&record, None, settlement(&record, Transition::Failed));
-    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
-    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+    let write = RowWrite::new(&record, None, settlement(&record, Transition::Failed));
+    assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    assert_eq!(read_back(&mut *store, 1).0, Status::Success);
 }
 
 fn deleted(subject: &mut dyn Subject) {
@@ -455,8 +456,8 @@ fn deleted(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.delete(1);
-    let change = RowWrite::new(&record, None, settlement(&record, Transition::Succeeded));
-    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    let write = RowWrite::new(&record, None, settlement(&record, Transition::Succeeded));
+    assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
     store.release(&Id::Integer(1));
     store.flush(Until::Idle).unwrap();
     assert!(claim(&mut *store, 1).is_none());
@@ -484,13 +485,13 @@ fn rounds(subject: &mut dyn Subject) {
     };
     let begin = |record| RowWrite::new(record, None, settlement(record, Transition::Begun));
     let begun = store.round(&records.iter().map(begin).collect::<Vec<_>>(), &[]).unwrap();
-    let begun: Vec<Guards> = begun.into_iter().map(charged).collect();
+    let begun: Vec<Guards> = begun.into_iter().map(guards).collect();
     subject.finish(30);
     let end = |(record, charged)| {
         RowWrite::new(record, Some(charged), settlement(record, transition(record)))
     };
     let ended = store.round(&records.iter().zip(&begun).map(end).collect::<Vec<_>>(), &[]).unwrap();
-    for (record, applied) in records.iter().zip(ended) {
+    for (record, result) in records.iter().zip(ended) {
         let id = numbers(std::slice::from_ref(&record.id))[0];
         let (expected, status) = match transition(record) {
             _ if id == 30 => (WriteResult::ChangedMeanwhile, Status::Success),
@@ -500,38 +501,11 @@ fn rounds(subject: &mut dyn Subject) {
                 (WriteResult::Written, Status::Archived)
             }
         };
-        assert_eq!((id, applied), (id, expected));
-        assert_eq!((id, seen(&mut *store, id).0), (id, status));
+        assert_eq!((id, result), (id, expected));
+        assert_eq!((id, read_back(&mut *store, id).0), (id, status));
         store.release(&record.id);
     }
     store.flush(Until::Durable).unwrap();
-}
-
-// What it is tested with.
-
-fn selection() -> Query {
-    Query {
-        window: Window::All,
-        statuses: Status::PENDING.to_vec(),
-        order: Order::Newest,
-        after: None,
-        up_to: None,
-        limit: 1_000,
-    }
-}
-
-fn due(store: &mut dyn Store, selection: &Query) -> Vec<i64> {
-    let page = store.due(selection, &mut |_| true).unwrap();
-    assert_eq!(page.next, None);
-    numbers(&page.ids)
-}
-
-fn numbers(ids: &[Id]) -> Vec<i64> {
-    let number = |id: &Id| match id {
-        Id::Integer(number) => *number,
-        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => panic!("{id} is no number"),
-    };
-    ids.iter().map(number).collect()
 }
 
 fn refused(subject: &mut dyn Subject) {
@@ -553,9 +527,9 @@ fn refused(subject: &mut dyn Subject) {
     let failed = RowWrite::new(last, Some(charged), settlement(last, Transition::Failed));
     let failed = RowWrite { retry_at: Some(NOW), ..failed };
     assert_eq!(store.round(&[failed], &[]).unwrap(), [WriteResult::Written]);
-    let is_pending = |id| seen(&mut *store, id).0.is_pending();
+    let is_pending = |id| read_back(&mut *store, id).0.is_pending();
     assert_eq!([1, 2, 3].map(is_pending), [false, true, true]);
-    assert_eq!(seen(&mut *store, 3), (Status::Error, 1));
+    assert_eq!(read_back(&mut *store, 3), (Status::Error, 1));
 }
 
 fn refused_attempt(subject: &mut dyn Subject) {
@@ -569,8 +543,8 @@ fn refused_attempt(subject: &mut dyn Subject) {
     let charge = RowWrite::new(&second, None, settlement(&second, Transition::Begun));
     let written = store.round(&[outcome, charge], &[]).unwrap();
     assert!(matches!(written[..], [WriteResult::Written, WriteResult::Refused(_)]), "{written:?}");
-    assert_eq!(seen(&mut *store, 1).0, Status::Success);
-    assert_eq!(seen(&mut *store, 2).0, Status::New);
+    assert_eq!(read_back(&mut *store, 1).0, Status::Success);
+    assert_eq!(read_back(&mut *store, 2).0, Status::New);
 }
 
 fn repeated(subject: &mut dyn Subject) {
@@ -578,15 +552,42 @@ fn repeated(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     let begun = begin(&mut *store, &record);
-    let again = |change| RowWrite { is_repeated: true, ..change };
+    let again = |write| RowWrite { is_repeated: true, ..write };
     let charge = RowWrite::new(&record, None, settlement(&record, Transition::Begun));
-    assert_eq!(charged(store.round(&[again(charge)], &[]).unwrap().remove(0)), begun);
+    assert_eq!(guards(store.round(&[again(charge)], &[]).unwrap().remove(0)), begun);
     for is_repeated in [false, true] {
         let success = settlement(&record, Transition::Succeeded);
-        let change = RowWrite { is_repeated, ..RowWrite::new(&record, Some(&begun), success) };
-        assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written]);
+        let write = RowWrite { is_repeated, ..RowWrite::new(&record, Some(&begun), success) };
+        assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::Written]);
     }
-    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+    assert_eq!(read_back(&mut *store, 1).0, Status::Success);
+}
+
+// Helpers.
+
+fn all_pending() -> Query {
+    Query {
+        window: Window::All,
+        statuses: Status::PENDING.to_vec(),
+        order: Order::Newest,
+        after: None,
+        up_to: None,
+        limit: 1_000,
+    }
+}
+
+fn due(store: &mut dyn Store, query: &Query) -> Vec<i64> {
+    let page = store.due(query, &mut |_| true).unwrap();
+    assert_eq!(page.next, None);
+    numbers(&page.ids)
+}
+
+fn numbers(ids: &[Id]) -> Vec<i64> {
+    let number = |id: &Id| match id {
+        Id::Integer(number) => *number,
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => panic!("{id} is no number"),
+    };
+    ids.iter().map(number).collect()
 }
 
 fn sorted(mut numbers: Vec<i64>) -> Vec<i64> {
@@ -598,7 +599,6 @@ fn is_held(claim: &Claim) -> bool {
     matches!(claim, Claim::Held(_))
 }
 
-/// The record, if it could be claimed.
 fn claim(store: &mut dyn Store, id: i64) -> Option<Arc<Record>> {
     let claims = store.claim(ClaimRequest::Next(&[Id::Integer(id)], 1)).unwrap();
     claims.into_iter().find_map(|(_, claim)| match claim {
@@ -622,36 +622,36 @@ fn settlement(record: &Record, transition: Transition) -> Settlement {
     Settlement { transition, counter, at: NOW, not_before: None }
 }
 
-/// Claims a record, writes down that an attempt begins, and how it ends.
+/// Claims a record, and writes its charge and its outcome.
 fn settle(store: &mut dyn Store, id: i64, end: Transition) {
     let record = claim(store, id).unwrap();
     let charged = begin(store, &record);
-    let change = RowWrite::new(&record, Some(&charged), settlement(&record, end));
-    let change = RowWrite { retry_at: Some(NOW), ..change };
-    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written], "{end:?}");
+    let write = RowWrite::new(&record, Some(&charged), settlement(&record, end));
+    let write = RowWrite { retry_at: Some(NOW), ..write };
+    assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::Written], "{end:?}");
 }
 
-/// Writes down that an attempt begins.
+/// Writes the charge of a record.
 fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Guards {
-    let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
-    let change = RowWrite { retry_at: Some(NOW), ..change };
-    charged(store.round(&[change], &[]).unwrap().remove(0))
+    let write = RowWrite::new(record, None, settlement(record, Transition::Begun));
+    let write = RowWrite { retry_at: Some(NOW), ..write };
+    guards(store.round(&[write], &[]).unwrap().remove(0))
 }
 
-fn charged(applied: WriteResult) -> Guards {
-    match applied {
-        WriteResult::Charged(charged) => charged,
+fn guards(result: WriteResult) -> Guards {
+    match result {
+        WriteResult::Charged(guards) => guards,
         WriteResult::Written
         | WriteResult::WrittenAfterLoss
         | WriteResult::ChangedMeanwhile
         | WriteResult::ClaimLost
         | WriteResult::Refused(_) => {
-            panic!("{applied:?}")
+            panic!("{result:?}")
         }
     }
 }
 
-fn seen(store: &mut dyn Store, id: i64) -> (Status, u32) {
+fn read_back(store: &mut dyn Store, id: i64) -> (Status, u32) {
     match store.read(&Id::Integer(id)).unwrap() {
         ReadResult::Record(record) => (record.status, record.failures),
         found @ (ReadResult::Gone | ReadResult::Ambiguous) => panic!("record {id}: {found:?}"),

@@ -1,8 +1,8 @@
-//! The phase of an id in SQL: that of the program, whatever type the column has.
+//! The phase of an id in SQL, which is the same as in the program for all types of columns.
 
 use backlog_schedule::{Id, Instant, MOST_PHASE, Query, SlotStretch, Status, Window, phase31};
 
-use super::{NOW, selection};
+use super::{NOW, all_pending};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::{Access, Location};
@@ -30,12 +30,12 @@ const TEXTS: &[&str] = &["", "b", "B", "order-1", "é", "日本", "it's", "back\
 const UUIDS: &[&str] =
     &["3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3302"];
 
-/// Searches for halves, eighths and several ranges of the phases.
-fn agree(location: &Location, rows: usize, what: &str) {
+/// Searches for halves, eighths and several ranges of phases.
+fn phases_agree(location: &Location, rows: usize, id_type: &str) {
     let database =
         || location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
     let found = |window: Window| {
-        let query = Query { window, statuses: vec![Status::Error], ..selection() };
+        let query = Query { window, statuses: vec![Status::Error], ..all_pending() };
         let mut phases = Vec::new();
         database()
             .due(&query, &mut |facts| {
@@ -47,7 +47,7 @@ fn agree(location: &Location, rows: usize, what: &str) {
         phases
     };
     let all = found(Window::All);
-    assert_eq!(all.len(), rows, "{what}");
+    assert_eq!(all.len(), rows, "{id_type}");
     let eighth = |number: u32| MOST_PHASE / 8 * number..=MOST_PHASE / 8 * (number + 1) - 1;
     for phases in [
         vec![0..=MOST_PHASE / 2],
@@ -57,7 +57,7 @@ fn agree(location: &Location, rows: usize, what: &str) {
         vec![eighth(0), eighth(2), eighth(5)],
     ] {
         let stretch = SlotStretch { from: Instant(0), until: NOW, phases: phases.clone() };
-        // An older tier, in which there are none.
+        // An older tier without records.
         let older = SlotStretch { from: Instant(-1), until: Instant(0), phases: vec![eighth(1)] };
         let window = Window::Slots(vec![stretch, older]);
         let is_wanted = |id: &&Id| {
@@ -65,7 +65,7 @@ fn agree(location: &Location, rows: usize, what: &str) {
             phases.iter().any(|range| range.contains(&phase))
         };
         let wanted: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
-        assert_eq!(found(window), wanted, "{what}, {phases:?}");
+        assert_eq!(found(window), wanted, "{id_type}, {phases:?}");
     }
 }
 
@@ -80,15 +80,15 @@ fn insert(ids: &[String]) -> String {
 }
 
 #[test]
-fn postgres_reckons_phases_as_the_program_does() {
+fn postgres_calculates_phases_like_the_program() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let numbers = |most: i64| {
-        let fit = NUMBERS.iter().filter(|it| (-most - 1..=most).contains(*it));
+        let fit = NUMBERS.iter().filter(|number| (-most - 1..=most).contains(*number));
         fit.map(ToString::to_string).collect::<Vec<_>>()
     };
-    let texts = |texts: &[&str]| texts.iter().map(|it| quoted(it)).collect::<Vec<_>>();
-    for (of, ids) in [
+    let texts = |texts: &[&str]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>();
+    for (id_type, ids) in [
         ("bigint", numbers(i64::MAX)),
         ("integer", numbers(i32::MAX.into())),
         ("smallint", numbers(i16::MAX.into())),
@@ -98,45 +98,49 @@ fn postgres_reckons_phases_as_the_program_does() {
     ] {
         database.sql(&format!(
             "DROP TABLE IF EXISTS backlog; \
-             CREATE TABLE backlog (id {of}, status text, date_inserted timestamptz); {}",
+             CREATE TABLE backlog (id {id_type}, status text, date_inserted timestamptz); {}",
             insert(&ids)
         ));
         let location = Location::from_url(&database.url(), None, &|_| None).unwrap();
-        agree(&location, ids.len(), of);
+        phases_agree(&location, ids.len(), id_type);
     }
 }
 
 #[test]
-fn sqlite_reckons_phases_of_numbers_as_the_program_does() {
+fn sqlite_calculates_phases_of_numbers_like_the_program() {
     let directory = tempfile::tempdir().unwrap();
-    for (of, is_number) in [
+    for (id_type, is_number) in [
         ("INTEGER PRIMARY KEY", true),
         ("INT PRIMARY KEY", false),
         ("INTEGER PRIMARY KEY DESC", false),
     ] {
-        let path = directory.path().join(of);
+        let path = directory.path().join(id_type);
         let connection = rusqlite::Connection::open(&path).unwrap();
         let numbers: Vec<_> = NUMBERS.iter().map(ToString::to_string).collect();
-        let table = format!("CREATE TABLE backlog (id {of}, status text, date_inserted text)");
+        let table = format!("CREATE TABLE backlog (id {id_type}, status text, date_inserted text)");
         connection.execute_batch(&format!("{table}; {}", insert(&numbers))).unwrap();
         let location = Location::File(path);
-        agree(&location, NUMBERS.len(), of);
+        phases_agree(&location, NUMBERS.len(), id_type);
         let inserted =
             connection.execute_batch(&insert(&[quoted("b"), "x'00'".into(), "0.5".into()]));
-        assert_eq!(inserted.is_err(), is_number, "{of}");
-        // What the program would make of these is its business: they travel.
+        assert_eq!(inserted.is_err(), is_number, "{id_type}");
+        // The database sends these, because only the program calculates their phases.
         let stretch = SlotStretch { from: Instant(0), until: NOW, phases: vec![0..=0] };
         let window = Window::Slots(vec![stretch]);
-        let query = Query { window, statuses: vec![Status::Error], ..selection() };
+        let query = Query { window, statuses: vec![Status::Error], ..all_pending() };
         let mut database =
             location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
-        let mut travelled = 0;
+        let mut sent = 0;
         let page = database.due(&query, &mut |_| {
-            travelled += 1;
+            sent += 1;
             false
         });
         let others =
-            travelled - NUMBERS.iter().filter(|it| phase31(&Id::Integer(**it)) == 0).count();
-        assert_eq!(others as u64 + page.unwrap().unusable, if is_number { 0 } else { 3 }, "{of}");
+            sent - NUMBERS.iter().filter(|number| phase31(&Id::Integer(**number)) == 0).count();
+        assert_eq!(
+            others as u64 + page.unwrap().unusable,
+            if is_number { 0 } else { 3 },
+            "{id_type}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The stores that the suite is about, each with a table of its own for each property.
+//! The stores of the suite, each with a new table for each property.
 
 use std::path::PathBuf;
 
@@ -12,29 +12,29 @@ use crate::mapping::Mapping;
 use crate::{Access, Location, MemoryStore, Retry, Store};
 use test_support::cluster::Database;
 
-/// A row to begin with: id, status, how old it is in days, failures.
+/// An initial row: id, status, age in days, failures.
 pub type Seed = (i64, Status, i64, u32);
 
-/// A kind of store, with a fresh table for each property.
+/// A store with a table.
 pub trait Subject {
     fn name(&self) -> &'static str;
 
-    /// Makes the table that `open` opens from now on.
+    /// Creates the table for `open`.
     fn fill(&mut self, seeds: &[Seed]);
 
-    /// One pass's store on the table.
+    /// Opens the store of a pass.
     fn open(&self) -> Box<dyn Store>;
 
-    /// The application, or another consumer, finishes a record without asking anybody.
+    /// Finishes a record like the application or another consumer, without a claim.
     fn finish(&self, id: i64);
 
     fn delete(&self, id: i64);
 
-    /// From now on the table refuses this status of a record.
+    /// Makes the table refuse a status of a record.
     fn refuse(&self, id: i64, status: Status);
 }
 
-fn opened(location: &Location) -> Box<dyn Store> {
+fn open(location: &Location) -> Box<dyn Store> {
     let database = location.open(&Mapping::default(), Access::ReadWrite, Clock::at(NOW)).unwrap();
     let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
     database.into_store(&state, Retry::new(None, Clock::at(NOW))).unwrap()
@@ -155,9 +155,10 @@ impl OnServer {
     }
 
     fn table(&self) -> String {
-        self.queue
-            .as_ref()
-            .map_or_else(|| "backlog".into(), |it| format!("pgmq.\"q_{}\"", it.to_lowercase()))
+        self.queue.as_ref().map_or_else(
+            || "backlog".into(),
+            |queue| format!("pgmq.\"q_{}\"", queue.to_lowercase()),
+        )
     }
 }
 
@@ -207,7 +208,7 @@ impl Subject for OnServer {
 
     fn open(&self) -> Box<dyn Store> {
         let url = self.database.url();
-        opened(&Location::from_url(&url, self.queue.as_deref(), &|_| None).unwrap())
+        open(&Location::from_url(&url, self.queue.as_deref(), &|_| None).unwrap())
     }
 
     fn finish(&self, id: i64) {

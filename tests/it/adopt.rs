@@ -455,8 +455,7 @@ fn a_value_that_a_check_refuses_is_not_written() {
 #[test]
 fn a_state_directory_that_is_named_is_written() {
     let env = TestEnv::with_schema(&on(EMAILS, ON_SQLITE));
-    let adopted = env.run("adopt --state-dir kept").success();
-    assert_contains(&adopted.stdout, "/kept\"\n");
+    assert_contains(&env.run("adopt --state-dir kept").success().stdout, "/kept\"\n");
     let mut command = env.command("adopt");
     let adopted = command.env("BACKLOG_STATE_DIR", "/var/lib/kept").output().unwrap();
     let adopted = crate::testenv::ran(&adopted).success();
@@ -590,8 +589,7 @@ fn texts(key: &toml::Table, name: &str) -> Vec<String> {
 /// The column of a key that is one, or has one.
 fn column(mapping: &toml::Table, key: &str) -> Option<String> {
     let value = mapping.get(key)?;
-    let value = value.get("column").unwrap_or(value);
-    value.as_str().map(str::to_lowercase)
+    value.get("column").unwrap_or(value).as_str().map(str::to_lowercase)
 }
 
 fn id_columns(mapping: &toml::Table) -> Vec<String> {

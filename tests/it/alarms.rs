@@ -74,8 +74,7 @@ fn a_dead_cron_is_told() {
     }
     let last = MIDNIGHT + HOUR;
     assert_eq!(alarm(&env, last + HOUR).split(':').next(), Some("0 OK"));
-    let said = alarm(&env, last + HOUR + 1);
-    assert_eq!(said, "2 CRITICAL: overdue_lines 1 (>0)");
+    assert_eq!(alarm(&env, last + HOUR + 1), "2 CRITICAL: overdue_lines 1 (>0)");
 }
 
 #[test]
@@ -191,8 +190,7 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
         let status = env.run_at(MIDNIGHT + 2 * HOUR, &format!("status {schedule}")).stdout;
         let says = says.trim_start_matches("backlog: ").replace("13", "24");
         assert_contains(&status, says.trim());
-        let at = MIDNIGHT + 2 * HOUR;
-        let checked = env.run_at(at, &format!("check {schedule} -- /bin/true"));
+        let checked = env.run_at(MIDNIGHT + 2 * HOUR, &format!("check {schedule} -- /bin/true"));
         assert_contains(&checked.stdout, &format!("warning  passes      {says}"));
         // It goes on, is over, and the next one is told again after an hour.
         if schedule.starts_with("--ndays") {

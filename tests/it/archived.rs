@@ -67,8 +67,7 @@ fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
     }
     assert_eq!((restored, env.count("NEW")), (130, 130));
     // Who wants all lines asks for them.
-    let ran = pass(&env, "-v -- false");
-    assert_eq!(ran.stderr.matches("; archived: ").count(), 130);
+    assert_eq!(pass(&env, "-v -- false").stderr.matches("; archived: ").count(), 130);
 }
 
 #[test]

@@ -217,8 +217,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
         )
     );
     for args in ["list", "list --json"] {
-        let ran = env.run(args).success();
-        assert_contains(&ran.stdout, &long);
+        assert_contains(&env.run(args).success().stdout, &long);
     }
     for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL")] {
         env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
@@ -282,8 +281,7 @@ fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
     let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS)).success();
     let tried = env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID");
     assert_eq!(tried, (1..=within.len()).map(|id| id.to_string()).collect::<Vec<_>>().join("\n"));
-    let undated = env.run_at(MIDNIGHT, "status --json --ndays 1").success().stdout;
-    let undated = json(&undated);
+    let undated = json(&env.run_at(MIDNIGHT, "status --json --ndays 1").success().stdout);
     assert_eq!(undated["statuses"]["NEW"]["by_age"]["undated"], garbage.len());
     // 2026-02-30 sorts among the old dates; status counts it.
     let says = format!(
@@ -299,8 +297,7 @@ fn garbage_in_the_counters_counts_as_due() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS DEFAULT 'ERROR', DATE_INSERTED, FAILURES, LAST_FAILURE)",
     );
     env.sql("INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES (NULL, NULL), (3, NULL), (3, 'soon'), (-5, '2026-11-20'), ('many', '2026-11-20'), (9999999999, '2026-10-01'), (2.5, '2026-11-20'), (99, '2026-11-20')");
-    let handler = env.noting("exit 0");
-    env.pass(&format!("--fibonacci --order oldest -- {handler}")).silent();
+    env.pass(&format!("--fibonacci --order oldest -- {}", env.noting("exit 0"))).silent();
     // Only number 8 waits: 30 days after its last failure, and one with more does not overflow.
     assert_eq!(env.handled(), ["1", "2", "3", "4", "5", "6", "7"]);
 }

@@ -128,8 +128,7 @@ impl Tab {
         };
         match message["method"].as_str() {
             Some("Network.requestWillBeSent") => {
-                let url = message["params"]["request"]["url"].as_str().unwrap();
-                self.requests.push(url.into());
+                self.requests.push(message["params"]["request"]["url"].as_str().unwrap().into());
             }
             Some("Log.entryAdded" | "Runtime.exceptionThrown" | "Runtime.consoleAPICalled") => {
                 self.complaints.push(message.to_string());

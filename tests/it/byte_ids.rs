@@ -62,8 +62,7 @@ fn bytes_are_an_id_for_every_command() {
             "1|ARCHIVED\n2|ARCHIVED\n3|NEW"
         );
         env.run_at(MIDNIGHT + 60, "retry 00ff");
-        let checked = env.run_at(MIDNIGHT, "check --fibonacci -- true").stdout;
-        assert_lacks(&checked, "never tried");
+        assert_lacks(&env.run_at(MIDNIGHT, "check --fibonacci -- true").stdout, "never tried");
     });
 }
 

@@ -849,8 +849,7 @@ fn verify(env: &TestEnv, units: &str) -> Vec<String> {
     let mut analyze = Command::new("systemd-analyze");
     match analyze.arg("verify").args(names.iter().map(|name| dir.join(name))).output() {
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_lacks(&said, "backlog-");
+            assert_lacks(&String::from_utf8_lossy(&output.stderr), "backlog-");
         }
         Err(_) => skipped("systemd's check of the printed units: there is no systemd-analyze"),
     }
@@ -1149,8 +1148,7 @@ fn a_broken_line_is_not_called_good_as_well() {
     let db = env.path_text("test.db");
     let line = format!("* * * * * /no/such/backlog process --db {db} --ndays 360 -- /bin/true\n");
     with_crontab(&env, &line);
-    let found = findings(&env, "crontab", "");
-    assert_eq!(found, ["error line 1: there is no /no/such/backlog"]);
+    assert_eq!(findings(&env, "crontab", ""), ["error line 1: there is no /no/such/backlog"]);
 }
 
 #[test]

@@ -378,8 +378,7 @@ fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
                 id=$(echo "$line" | sed 's/^{{"ID":\([0-9]*\),.*/\1/'); [ $id -gt 35 ] && exit {exit}
                 echo "{{\"id\":$id,\"outcome\":\"success\"}}"; done"#
             );
-            let handler = env.script("co-process", &handler);
-            let words = format!("--stream --window 1 -- {handler}");
+            let words = format!("--stream --window 1 -- {}", env.script("co-process", &handler));
             let passes = passes_until_all_is_done(&env, mode, &words, 35);
             assert!(passes <= 4, "{passes} passes of {mode:?}");
         }

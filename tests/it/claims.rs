@@ -159,8 +159,7 @@ fn a_pass_that_may_be_cut_short_leaves_none_behind_that_comes_next() {
     let env = TestEnv::minimal();
     env.insert(100, MIDNIGHT);
     let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
-    let noting = env.noting("");
-    env.pass(&format!("--ndays=2 --max-records=2 -- {noting}")).silent();
+    env.pass(&format!("--ndays=2 --max-records=2 -- {}", env.noting(""))).silent();
     assert_eq!(env.handled(), ["97", "96"]);
     std::fs::write(go, "").unwrap();
     assert!(other.wait().unwrap().success());
@@ -296,8 +295,7 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
     let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     wait_until("three handlers begin", || began() == 3);
     // The watchdog does not take a signal for the end of the pass.
-    let watchdog = watchdog_of(&child);
-    assert!(signal("-TERM", watchdog));
+    assert!(signal("-TERM", watchdog_of(&child)));
     kill(&child);
     child.wait().unwrap();
     // The next pass gets the records only when nobody works on them any more.

@@ -51,10 +51,7 @@ impl Line {
 fn field(text: &str, end: i64) -> Vec<i64> {
     match text.strip_prefix('*') {
         Some("") => (0..end).collect(),
-        Some(step) => {
-            let step = step.strip_prefix('/').unwrap().parse().unwrap();
-            (0..end).step_by(step).collect()
-        }
+        Some(step) => (0..end).step_by(step.strip_prefix('/').unwrap().parse().unwrap()).collect(),
         None => text.split(',').map(|value| value.parse().unwrap()).collect(),
     }
 }

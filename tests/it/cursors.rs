@@ -51,8 +51,7 @@ fn a_record_that_is_held_when_its_slot_comes_is_tried_by_the_next_pass() {
     let env = one_failed_record();
     let (pausing, mut holder) = held(&env);
     assert_eq!(pass(&env, SLOT), [""; 0]);
-    let explained = env.run_at(SLOT, "explain 7 --progressive").success();
-    assert_contains(&explained.stdout, "due");
+    assert_contains(&env.run_at(SLOT, "explain 7 --progressive").success().stdout, "due");
     pausing.let_go();
     assert!(holder.wait().unwrap().success());
     assert_eq!(pass(&env, SLOT + 5 * MINUTE), ["7"]);
@@ -77,8 +76,7 @@ fn a_drain_waits_for_a_record_that_is_held_when_its_slot_comes() {
 #[test]
 fn a_pass_that_is_killed_costs_a_record_no_more_than_its_attempt() {
     let env = one_failed_record();
-    let killer = env.script("killer", "kill -9 $PPID");
-    killed_at(&env, SLOT, &killer);
+    killed_at(&env, SLOT, &env.script("killer", "kill -9 $PPID"));
     assert_eq!(pass(&env, SLOT + 5 * MINUTE), ["7"]);
     assert_eq!(passes_to_the_next_slot(&env), ["7"], "once for a slot");
 }
@@ -169,6 +167,5 @@ fn status_says_that_the_clock_of_the_last_pass_was_behind() {
     // Nor is it behind one whose clock was ahead.
     pass(&env, 4_000_000_000);
     pass(&env, SLOT + 5 * MINUTE);
-    let status = env.run_at(SLOT + 5 * MINUTE, "status").success().stdout;
-    assert_lacks(&status, "behind");
+    assert_lacks(&env.run_at(SLOT + 5 * MINUTE, "status").success().stdout, "behind");
 }

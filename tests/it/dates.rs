@@ -17,8 +17,7 @@ fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {
 }
 
 fn pass(env: &TestEnv, now: i64, options: &str, end: &str) -> Ran {
-    let handler = env.noting(end);
-    env.run_at(now, &format!("process {options} -- {handler}"))
+    env.run_at(now, &format!("process {options} -- {}", env.noting(end)))
 }
 
 /// Each format that has to be named, the type of its column, and an instant in it.
@@ -207,8 +206,7 @@ fn the_next_attempt_is_in_the_format_of_the_table() {
     pass(&env, MIDNIGHT, due, "exit 1").fails(1, &says);
     let options = format!(r#"{due} --set 'last_failure={{format="ticks"}}'"#);
     pass(&env, MIDNIGHT, &options, "exit 1").silent();
-    let expected = ticks(MIDNIGHT + 30 * MINUTE);
-    assert_eq!(env.query("SELECT DISTINCT due FROM BACKLOG"), expected);
+    assert_eq!(env.query("SELECT DISTINCT due FROM BACKLOG"), ticks(MIDNIGHT + 30 * MINUTE));
 }
 
 #[test]
@@ -267,15 +265,13 @@ fn a_format_that_is_named_is_written_to_a_column_that_is_still_empty() {
         let named = format!("last_failure={{column=\"TRIED\", format=\"{format}\"}}");
         let options = format!("--fibonacci --set {}", quoted(&named));
         for pass_number in 1..3 {
-            let now = at + (pass_number - 1) * 3 * MINUTE;
-            pass(&env, now, &options, "exit 1").silent();
+            pass(&env, at + (pass_number - 1) * 3 * MINUTE, &options, "exit 1").silent();
             assert_eq!(env.handled().len(), 2, "{format} {declared}");
         }
         pass(&env, at, &options, "").silent();
         env.sql("UPDATE BACKLOG SET TRIED = NULL, FAILURES = 0, STATUS = 'NEW'");
         pass(&env, at, &options, "exit 1").silent();
-        let tried = env.query("SELECT DISTINCT TRIED FROM BACKLOG");
-        assert_eq!(tried, written, "{format} {declared}");
+        assert_eq!(env.query("SELECT DISTINCT TRIED FROM BACKLOG"), written, "{format} {declared}");
     }
 }
 
@@ -306,7 +302,6 @@ fn a_text_in_a_column_of_another_type_is_due_at_every_age() {
         for minute in (0..60).step_by(5) {
             pass(&env, MIDNIGHT + minute * MINUTE, "--progressive", "exit 1").silent();
         }
-        let tried = env.handled().len();
-        assert_eq!(tried, 3, "{declared}");
+        assert_eq!(env.handled().len(), 3, "{declared}");
     }
 }

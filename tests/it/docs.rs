@@ -308,10 +308,7 @@ fn the_record_that_handlers_shows_is_one() {
     let reader = reader();
     reader.sh("backlog add --db demo.db '{\"order\":7}'").success();
     let got = reader.sh("backlog process --db demo.db --ndays 1 -- sh -c 'cat >got' && cat got");
-    let keys = |text: &str| {
-        let json = json(text);
-        json.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
-    };
+    let keys = |text: &str| json(text).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let shown = blocks("docs/handlers.md").into_iter().find(|it| it.language == "json").unwrap();
     assert_eq!(keys(&got.stdout), keys(&shown.code));
 }

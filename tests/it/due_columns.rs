@@ -110,8 +110,7 @@ fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
 fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
     let config = format!("{MAPPING}\nwhere = \"(run_at IS NULL OR run_at <= {{clock}})\"\n");
     on_both(RUN_AT, &config, |it| {
-        let handler = it.env.noting("exit 1");
-        let process = format!("process --queue jobs -- {handler}");
+        let process = format!("process --queue jobs -- {}", it.env.noting("exit 1"));
         // By the machine's own clock, as the condition has it.
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
@@ -122,8 +121,7 @@ fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
         it.env.run("retry --queue jobs 2").success();
         it.env.run("retry --queue jobs --all").success();
         assert_eq!(it.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
-        let shown = it.env.run("explain --queue jobs 3").success();
-        assert_contains(&shown.stdout, "2999");
+        assert_contains(&it.env.run("explain --queue jobs 3").success().stdout, "2999");
         it.env.run(&process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
     });
@@ -141,10 +139,8 @@ fn a_record_that_kills_its_pass_waits_as_if_it_had_failed() {
 
 #[test]
 fn by_slots_the_next_one_is_written_until_there_is_none() {
-    let config = MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\"");
-    on_both(RUN_AT, &config, |it| {
-        let handler = it.env.noting("exit 1");
-        let process = format!("process --queue jobs -- {handler}");
+    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\""), |it| {
+        let process = format!("process --queue jobs -- {}", it.env.noting("exit 1"));
         it.env.run_at(MIDNIGHT, &process).success();
         assert_eq!(it.env.handled(), ["4", "2", "1"]);
         // Inserted at ten o'clock the day before, the records have slots in each hour of the day.
@@ -162,10 +158,8 @@ fn by_slots_the_next_one_is_written_until_there_is_none() {
 
 #[test]
 fn a_schedule_that_does_not_know_the_next_attempt_is_refused() {
-    let config = MAPPING.replace("fibonacci = true", "ndays = 7");
-    on_both(RUN_AT, &config, |it| {
-        let ran = it.env.run("process --queue jobs -- /bin/true");
-        ran.fails(
+    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "ndays = 7"), |it| {
+        it.env.run("process --queue jobs -- /bin/true").fails(
             2,
             &["on_failure sets run_at to {next}", "--policy, --fibonacci or --progressive"],
         );
@@ -232,8 +226,7 @@ fn each_record_may_have_a_maximum_of_its_own() {
         );
         let status = "SELECT id, status FROM jobs WHERE id IN (1, 3, 4, 5, 6) ORDER BY id";
         assert_eq!(it.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
-        let explained = it.env.run("explain --queue jobs 2").success().stdout;
-        assert_contains(&explained, "of 3 attempts");
+        assert_contains(&it.env.run("explain --queue jobs 2").success().stdout, "of 3 attempts");
         // What is typed counts before the column.
         it.env.run_at(MIDNIGHT + HOUR, "process --queue jobs --max-attempts 9 --dry-run").success();
         let none = "explain --queue jobs --max-attempts 9 2";
@@ -505,8 +498,7 @@ fn a_comment_in_an_expression_ends_there() {
         CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, created {instant});
         INSERT INTO jobs VALUES (1, 'NEW', '2026-11-20T10:00:00Z')";
     on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |it| {
-        let handler = it.env.noting("exit 0");
-        it.env.pass(&format!("--queue jobs -- {handler}")).success();
+        it.env.pass(&format!("--queue jobs -- {}", it.env.noting("exit 0"))).success();
         assert_eq!(it.env.handled(), ["1"]);
     });
 }

@@ -80,8 +80,7 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
     let server = TestEnv::on(&database);
     let checked = server.run("check").stdout;
     assert_contains(&checked, "\nwarning  pause       with a server, a pause is stored in");
-    let checked = server.run("check --state-dir state").stdout;
-    assert_lacks(&checked, "warning  pause");
+    assert_lacks(&server.run("check --state-dir state").stdout, "warning  pause");
 }
 
 #[test]
@@ -170,8 +169,7 @@ fn a_retry_is_due_now_and_keeps_its_count() {
     let env = env();
     let ran = env.run("retry 2 3 4").success();
     assert_eq!(ran.stdout, "3: is SUCCESS; left unchanged\nmade due 2 records\n");
-    let handler = env.noting("exit 1");
-    let limited = format!("process --fibonacci --max-attempts 3 -- {handler}");
+    let limited = format!("process --fibonacci --max-attempts 3 -- {}", env.noting("exit 1"));
     env.run_at(MIDNIGHT + 1, &limited).fails(1, &["record 4 failed after 3 attempts; archived"]);
     assert_eq!(env.handled().len(), 3, "1 is NEW anyway");
     assert_eq!(env.query("SELECT DISTINCT FAILURES FROM BACKLOG WHERE ID <> 3"), "3");
@@ -320,8 +318,7 @@ fn an_explanation_says_why() {
     let archived = explain("4", MIDNIGHT, "--fibonacci");
     let back = "not tried: is ARCHIVED\n  way back    backlog restore 4\n";
     assert!(archived.ends_with(back), "{archived}");
-    let done = explain("1", MIDNIGHT, "--fibonacci");
-    assert_contains(&done, "not tried: is SUCCESS");
+    assert_contains(&explain("1", MIDNIGHT, "--fibonacci"), "not tried: is SUCCESS");
     let over = explain("2", MIDNIGHT + 120, "--fibonacci --max-attempts 2");
     assert_contains(&over, "had its last attempt; the next pass archives it");
     let old = explain("2", MIDNIGHT + 9 * 86_400, "--progressive --max-age 7days");
@@ -357,8 +354,7 @@ fn records_are_chosen_by_age_and_condition() {
     let ran = env.run_at(MIDNIGHT + 1, &format!("{old} --status error")).success();
     assert_eq!(ran.stdout, "archived 1 record\n");
     assert_eq!(env.statuses(), "1|NEW\n2|ARCHIVED\n3|ERROR");
-    let ran = env.run("archive --where 'ID = 3'").success();
-    assert_eq!(ran.stdout, "archived 1 record\n");
+    assert_eq!(env.run("archive --where 'ID = 3'").success().stdout, "archived 1 record\n");
     // A condition of the file narrows, and does not choose.
     env.write("backlog.toml", "[defaults]\nwhere = \"ID < 3\"\n");
     env.run("restore").fails(2, &["which records?"]);

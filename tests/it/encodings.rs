@@ -130,8 +130,7 @@ fn people_are_shown_that_something_is_no_character() {
         assert!(shown.contains("a\u{fffd}"), "{args:?}: {shown}");
     }
     env.sql(&format!("UPDATE BACKLOG SET STATUS = {TEXT}, DATE_INSERTED = {TEXT}"));
-    let shown = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert_contains(&shown, "a\u{fffd}");
+    assert_contains(&env.run_at(MIDNIGHT, "status").success().stdout, "a\u{fffd}");
 }
 
 #[test]
@@ -140,8 +139,7 @@ fn ids_that_are_not_utf8_are_counted_and_said_once() {
         "CREATE TABLE BACKLOG (ID TEXT, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z');
          INSERT INTO BACKLOG (ID) VALUES (CAST(x'FF' AS TEXT)), (CAST(x'FE' AS TEXT)), (CAST(x'61FF' AS TEXT)), (NULL), ('7');",
     );
-    let handler = env.noting("exit 0");
-    let ran = pass(&env, "--ndays 1", &format!("-- {handler}"));
+    let ran = pass(&env, "--ndays 1", &format!("-- {}", env.noting("exit 0")));
     let says = "backlog: 1 pending record is not tried, because its id is NULL\n\
                 backlog: 3 pending records are not tried, because their id is not UTF-8\n";
     assert_eq!((ran.exit, &*ran.stderr), (Some(1), says));

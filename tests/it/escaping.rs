@@ -74,8 +74,7 @@ fn what_stands_in_a_row_is_shown_in_characters_that_show() {
     let args = "process --fibonacci --where 'PAYLOAD = ID' --joblog log -vv";
     let pass = env.run_at(MIDNIGHT, &format!("{args} -- {handler}"));
     both_visible(&pass);
-    let got = env.read("got");
-    assert_contains(&got, "a\u{202e}b\u{2028}c\u{200b}d\u{9b}e");
+    assert_contains(&env.read("got"), "a\u{202e}b\u{2028}c\u{200b}d\u{9b}e");
     let log = env.read("log");
     is_visible(&log);
     assert!(log.contains(IN_JSON) && log.contains(r"\\u{202e}sly"), "{log}");
@@ -138,8 +137,7 @@ fn what_a_server_says_is_shown_in_characters_that_show() {
          BEGIN RAISE WARNING E'{SLY}'; RAISE EXCEPTION E'{SLY}'; END $$;
          CREATE TRIGGER no BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION no()"
     ));
-    let process = "process --ndays 1 -vv -- true";
-    let pass = env.command(process).env("RUST_LOG", "info").ran();
+    let pass = env.command("process --ndays 1 -vv -- true").env("RUST_LOG", "info").ran();
     assert!(both_visible(&pass).contains(r"a\u{202e}b"), "{pass:?}");
     let archive = env.run("archive 1");
     assert!(both_visible(&archive).contains(r"a\u{202e}b"), "{archive:?}");

@@ -83,8 +83,7 @@ fn a_cause_is_known_since_it_was_met_first_and_gone_with_its_last_record() {
     assert_eq!(groups(&env, ""), []);
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     env.run_at(MIDNIGHT + 2 * DAY, &format!("process --ndays 3 -- {handler}")).silent();
-    let since = groups(&env, "").remove(0).2;
-    assert_eq!(since, "2026-11-23T00:00:00Z");
+    assert_eq!(groups(&env, "").remove(0).2, "2026-11-23T00:00:00Z");
 }
 
 #[test]
@@ -150,8 +149,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
         found.iter().map(|(error, records, _)| (error.as_str(), *records)).collect();
     assert_eq!(shown, [("order 3 is unknown", 3), ("busy", 1), ("order 5 is unknown", 1)]);
     assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
-    let archived = env.run("failures --json --status archived").success().stdout;
-    assert_contains(&archived, "\"ids\":[5]");
+    assert_contains(&env.run("failures --json --status archived").success().stdout, "\"ids\":[5]");
     env.run("failures --status success").fails(2, &["use one of NEW, ERROR, ARCHIVED"]);
     // The snooze is one thing, the error another.
     let explained = env.run("explain 4").success().stdout;
@@ -172,8 +170,7 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
     assert!(ran.stdout.starts_with("10: ERROR -> NEW\n"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("\nwould make due 4 records\n"), "{}", ran.stdout);
     assert_eq!(env.count("NEW"), 0);
-    let ran = env.run("retry --failure refused").success();
-    assert_eq!(ran.stdout, "made due 9 records\n");
+    assert_eq!(env.run("retry --failure refused").success().stdout, "made due 9 records\n");
     assert_eq!(env.count("NEW"), 9);
     env.run("retry --failure HTTP")
         .fails(2, &["2 causes match \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"]);
@@ -185,8 +182,7 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
         .fails(2, &["no cause matches \"no such\"; `backlog failures` lists them"]);
     let listed = env.run("list --failure 503 --json").success().stdout;
     assert_eq!(listed.lines().count(), 4, "{listed}");
-    let ran = env.run("archive --failure 422").success();
-    assert_eq!(ran.stdout, "archived 1 record\n");
+    assert_eq!(env.run("archive --failure 422").success().stdout, "archived 1 record\n");
     assert_eq!(env.run("restore --failure 422").success().stdout, "restored 1 record\n");
 }
 
@@ -298,8 +294,7 @@ fn a_long_error_has_one_id_wherever_it_is_shown() {
     let line = format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}");
     let shown = env.at_terminal(80, &line, "").stdout;
     let of_summary = shown.lines().last().unwrap().split_whitespace().next().unwrap().to_string();
-    let failures = env.run("failures --json").success().stdout;
-    let group = json(&failures);
+    let group = json(&env.run("failures --json").success().stdout);
     assert_eq!(group["group"], of_summary.as_str());
     assert_eq!(group["since"], "2026-11-21T00:00:00Z");
     let retried = env.run(&format!("retry --failure {of_summary}")).success().stdout;

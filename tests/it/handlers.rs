@@ -70,8 +70,7 @@ fn columns_are_in_variables_as_far_as_an_environment_holds_them() {
     let now = format!("@{MIDNIGHT}");
     let inherited = [("BACKLOG_ROW_ID", "1"), ("BACKLOG_ROW_OTHER", "1")];
     let pass = |handler: &str| {
-        let args = format!("process --now {now} --ndays 9 {handler}");
-        env.command(&args).envs(inherited).ran()
+        env.command(&format!("process --now {now} --ndays 9 {handler}")).envs(inherited).ran()
     };
     pass(&format!("-- {}", sh(names))).silent();
     let names = env.read("names");
@@ -112,9 +111,8 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
         ("{payload.order}", "{payload.order} is not a column, and fields of JSON are not replaced"),
     ] {
         env.pass(&format!("--ndays 1 -- true {word}")).fails(2, &[says]);
-        let url = format!("http://localhost/{word}");
         let says = says.split(" is").next().unwrap().trim_matches(['{', '}']);
-        env.pass(&format!("--ndays 1 --post {url}")).fails(2, &[says]);
+        env.pass(&format!("--ndays 1 --post http://localhost/{word}")).fails(2, &[says]);
     }
 }
 
@@ -133,8 +131,7 @@ fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
         );
         env.write("backlog.toml", toml);
         env.run_at(MIDNIGHT + 86_400, "process --queue mails").silent();
-        let got = env.read("got");
-        assert_eq!(got, format!("{expected}\n"));
+        assert_eq!(env.read("got"), format!("{expected}\n"));
     }
 }
 
@@ -155,8 +152,7 @@ fn columns_are_filled_into_arguments_without_a_shell() {
     let handler = "{id} --p={PAYLOAD} {{unknown}} '{ print }'";
     let args = format!("process --ndays 1 -- {script} {handler}");
     env.run_at(MIDNIGHT, &args).silent();
-    let args = env.read("args");
-    assert_eq!(args, "7\n--p=\"$(touch pwned); {ID}\"\n{unknown}\n{ print }\n");
+    assert_eq!(env.read("args"), "7\n--p=\"$(touch pwned); {ID}\"\n{unknown}\n{ print }\n");
     assert!(!env.path("pwned").exists());
 }
 
@@ -377,8 +373,7 @@ fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
     )
     .silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "done");
-    let pid = std::fs::read_to_string(&pid).unwrap();
-    signal("-KILL", pid.trim());
+    signal("-KILL", std::fs::read_to_string(&pid).unwrap().trim());
 }
 
 #[test]
@@ -485,8 +480,7 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     command.ran().silent();
     assert_eq!(env.count("SUCCESS"), 2_000);
     let numbers = |name: &str| -> Vec<i64> {
-        let text = env.read(name);
-        text.lines().map(|line| line.trim().parse().unwrap()).collect()
+        env.read(name).lines().map(|line| line.trim().parse().unwrap()).collect()
     };
     let (fds, zombies) = (numbers("fds"), numbers("zombies"));
     assert_eq!(fds.len(), 3);

@@ -85,8 +85,7 @@ fn status_as_json_says_the_same() {
     assert_eq!(status["oldest_due"]["date_inserted"], "2025-10-16T23:59:00Z");
     assert_eq!(status["next_due_at"], "2026-11-21T00:00:00Z");
     let ran = env.run_at(MIDNIGHT, "status --json").success();
-    let status = ran.json();
-    assert_eq!(status.get("due"), None, "no policy, no verdict");
+    assert_eq!(ran.json().get("due"), None, "no policy, no verdict");
 }
 
 #[test]
@@ -113,8 +112,7 @@ fn list_due_is_what_a_pass_takes() {
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string())
             .collect();
-        let handler = env.noting("exit 75");
-        env.run_at(now, &format!("process {mode} -- {handler}")).silent();
+        env.run_at(now, &format!("process {mode} -- {}", env.noting("exit 75"))).silent();
         assert_eq!(env.handled(), listed, "{mode:?}");
     }
     env.run("list --due").fails(2, &["--ndays, --fibonacci, --policy or --progressive"]);
@@ -180,8 +178,7 @@ fn status_and_list_read_a_database_that_cannot_be_written() {
     let mut permissions = std::fs::metadata(env.db()).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(env.db(), permissions).unwrap();
-    let ran = env.run_at(MIDNIGHT, "status").success();
-    assert_contains(&ran.stdout, "NEW          2");
+    assert_contains(&env.run_at(MIDNIGHT, "status").success().stdout, "NEW          2");
     assert_eq!(env.run("list").success().stdout.lines().count(), 3);
 }
 
@@ -218,10 +215,7 @@ fn a_server_sorts_no_more_than_a_list_shows() {
     let listed = |args: &str| {
         let before = cluster.log().len();
         let ran = env.run(&format!("list --json --limit 2 {args}")).success();
-        let ids = ran.stdout.lines().map(|line| {
-            let record = json(line);
-            record["id"].as_i64().unwrap()
-        });
+        let ids = ran.stdout.lines().map(|line| json(line)["id"].as_i64().unwrap());
         (ids.collect::<Vec<_>>(), cluster.log()[before..].contains(" LIMIT 2"))
     };
     assert_eq!(listed(""), (vec![4, 3], true));

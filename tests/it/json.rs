@@ -270,8 +270,7 @@ fn a_status_has_the_form_of_its_schema() {
     let config = "[defaults]\ndb = 'test.db'\n[queue.a]\nndays = 9\n[queue.gone]\ntable = 'gone'\n";
     env.write("backlog.toml", config);
     let mut all = env.command("status --json");
-    let all = all.env_remove("BACKLOG_DB").ran();
-    schema.takes(2, &all.stdout);
+    schema.takes(2, &all.env_remove("BACKLOG_DB").ran().stdout);
     let Some(cluster) = cluster() else {
         // Only on a server there is somebody else's share.
         let passes = "#/$defs/passes/properties";
@@ -330,8 +329,7 @@ fn failures_have_the_form_of_their_schema() {
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     schema.takes(1, &env.run("failures --json").success().stdout);
-    let config = "[queue.a]\n[queue.gone]\ntable = 'gone'\n";
-    env.write("backlog.toml", config);
+    env.write("backlog.toml", "[queue.a]\n[queue.gone]\ntable = 'gone'\n");
     let all = env.run("failures --all-queues --json");
     assert_eq!((all.exit, &*all.stderr), (Some(1), ""));
     schema.takes(2, &all.stdout);

@@ -76,8 +76,7 @@ fn a_long_error_is_cut_where_it_is_shown_and_whole_for_a_condition_and_a_handler
     let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = printf('%.*c', 5000, 'e') || '!'");
     let cut = format!("  {}...\n", "e".repeat(200));
-    let shown = env.run("explain 1 --fibonacci").success().stdout;
-    assert_contains(&shown, cut.trim_start());
+    assert_contains(&env.run("explain 1 --fibonacci").success().stdout, cut.trim_start());
     let listed = env.run(r#"list --where "LAST_ERROR LIKE '%!'""#).success().stdout;
     assert!(listed.ends_with(&format!("  {}\n", "e".repeat(4_096))), "{listed}");
     let json = env.run("list --json").success().stdout;

@@ -43,8 +43,7 @@ impl Graph {
                 let Some(from) = graph.absolute(module, &path).filter(|_| is_public) else {
                     continue;
                 };
-                let item = [&module[..], &from[from.len() - 1..]].concat();
-                graph.reexports.insert(item, from);
+                graph.reexports.insert([&module[..], &from[from.len() - 1..]].concat(), from);
             }
         }
         graph

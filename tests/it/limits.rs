@@ -44,8 +44,7 @@ fn what_gives_up_must_know_how_the_table_archives() {
         .fails(1, &["--give-up-on needs to know how table ", "status.archived"]);
     assert_eq!(env.query("SELECT sent FROM BACKLOG"), "0");
     // A co-process may say so at any time; then it is a failure like others.
-    let handler = answering(&env, "give_up");
-    env.run_at(MIDNIGHT, &format!("{process} --stream -- {handler}")).silent();
+    env.run_at(MIDNIGHT, &format!("{process} --stream -- {}", answering(&env, "give_up"))).silent();
     assert_eq!(env.query("SELECT sent FROM BACKLOG"), "2");
 }
 
@@ -271,8 +270,7 @@ fn the_file_says_the_same() {
     )
     .unwrap();
     env.run_at(MIDNIGHT, "process").fails(1, &["record 1 was given up"]);
-    let told = env.read("told");
-    assert_eq!(told, "it's 2 2\nit's 1 1\n");
+    assert_eq!(env.read("told"), "it's 2 2\nit's 1 1\n");
     // A handler that is typed has exits of its own.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
     env.pass("-- sh -c 'exit 65'").silent();

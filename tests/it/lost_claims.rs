@@ -93,8 +93,7 @@ fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> 
     pausing.wait_for_begin();
     stop(&pass);
     scene.end_sessions();
-    let handler = scene.second.noting("exit 0");
-    let second = scene.second(&format!("-- {handler}"));
+    let second = scene.second(&format!("-- {}", scene.second.noting("exit 0")));
     scene.second.logs("the last attempt of record 1 has not reported back");
     go_on(&pass);
     second.ran().success();
@@ -180,8 +179,7 @@ fn a_command_is_ended_when_another_attempt_has_begun() {
         let pid = fs::read_to_string(&pid).unwrap();
         wait_until("the handler is dead", || !fs::exists(format!("/proc/{}", pid.trim())).unwrap());
         let row = scene.row();
-        let ran = scene.finished(pass);
-        ran.fails(1, &["claim lost: record 1", "the handler was ended"]);
+        scene.finished(pass).fails(1, &["claim lost: record 1", "the handler was ended"]);
         assert_eq!(scene.row(), row, "{columns}");
         scene.second.pausing().let_go();
         ran_of(second).success();
@@ -207,8 +205,7 @@ fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() 
                       if not is_first: print(json.dumps({'id': number, 'outcome': 'success'}), flush=True)\n";
     let seen = scene.first.path("seen");
     let text = || fs::read_to_string(&seen).unwrap_or_default();
-    let path = seen.display().to_string();
-    let args = format!("--stream -- python3 -c {} {path}", quoted(script));
+    let args = format!("--stream -- python3 -c {} {}", quoted(script), seen.display());
     let pass = scene.spawn(&scene.database, &args);
     let second = take_over(&scene, &pass, || text() == "1\n2\n");
     let ran = scene.finished(pass);
@@ -252,8 +249,7 @@ fn only_a_success_is_written_over_another_attempt() {
         assert_eq!(scene.database.query(last), "ERROR|2");
         pausing.let_go();
         go_on(&pass);
-        let ran = scene.finished(pass);
-        ran.fails(1, &["claim lost: record 1"]);
+        scene.finished(pass).fails(1, &["claim lost: record 1"]);
         assert_eq!(scene.database.query(last), after);
     }
 }

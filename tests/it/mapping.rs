@@ -197,8 +197,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     env.write("backlog.toml", "[queue.a]\nexec = 'true'");
     let ran = env.run("process --queue a");
     ran.fails(2, &["queue a: ", "exec = \"true\": write the command and its arguments"]);
-    let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
-    env.write("backlog.toml", file);
+    env.write("backlog.toml", "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]");
     let says = "toml: queue a: give_up_on: \"0\" is neither an exit code from 1 to 255, ";
     env.run("process --queue a").fails(2, &[says]);
     let mut command = env.command("process --queue a -- true");
@@ -310,8 +309,7 @@ fn two_booleans_can_be_a_state() {
         "[queue.push]\ntable = 'push'\nwhere = 'NOT sent AND NOT dead'\ndate_inserted = 'at'\nfailures = 'n'\nndays = 9\nmax_attempts = 2\n\
          on_success = { sent = true }\non_archive = { dead = true }",
     );
-    let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-    let args = format!("process --queue push -- {handler}");
+    let args = format!("process --queue push -- {}", env.noting("exit $(($BACKLOG_ID - 1))"));
     env.run_at(MIDNIGHT, &args).silent();
     env.run_at(MIDNIGHT, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
     assert_eq!(env.query("SELECT id, sent, dead, n FROM push"), "1|1|0|\n2|0|1|2\n3|1|0|\n4|0|1|");
@@ -327,8 +325,7 @@ fn a_condition_that_the_charge_makes_false_does_not_lose_the_outcome() {
          INSERT INTO t VALUES (1, 0, '2026-11-20', 4), (2, 0, '2026-11-20', 4), (3, 0, '2026-11-20', 5)",
         "[queue.t]\ntable = 't'\nwhere = 'done = 0 AND tries < 5'\ndate_inserted = 'at'\nfailures = 'tries'\nndays = 9\non_success = { done = 1 }",
     );
-    let handler = env.noting("exit $(($BACKLOG_ID - 1))");
-    env.pass(&format!("--queue t -- {handler}")).silent();
+    env.pass(&format!("--queue t -- {}", env.noting("exit $(($BACKLOG_ID - 1))"))).silent();
     assert_eq!(env.handled(), ["2", "1"]);
     assert_eq!(env.query("SELECT id, done, tries FROM t"), "1|1|4\n2|0|5\n3|0|5");
     // What the application finishes meanwhile is left as it is.
@@ -359,8 +356,7 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     let mut command = env.command(
         r#"list --table jobs --where "id = 'c'" --set date_inserted.column=at --set status=false"#,
     );
-    let ran = command.ran();
-    assert_contains(&ran.success().stdout, "\nc           ERROR");
+    assert_contains(&command.ran().success().stdout, "\nc           ERROR");
     // Nothing is ever deleted that was not said to be.
     env.run("process --table jobs --where 1 --set date_inserted.column=at --ndays 1 -- true")
         .fails(1, &["set in backlog.toml what finishes a row"]);
@@ -373,8 +369,7 @@ fn a_mapping_that_leaves_finished_rows_pending_runs_no_handler() {
          INSERT INTO outbox VALUES (1, '2026-11-20', NULL, NULL)",
         "[queue.outbox]\ntable = 'outbox'\nwhere = 'processed_at IS NULL'\ndate_inserted = 'at'\nndays = 9\non_success = { error = '{null}' }",
     );
-    let handler = env.noting("exit 0");
-    let args = format!("process --queue outbox -- {handler}");
+    let args = format!("process --queue outbox -- {}", env.noting("exit 0"));
     env.run_at(MIDNIGHT, &args).fails(1, &["refuses SUCCESS: it would still be pending"]);
     assert_eq!(env.handled(), [""; 0]);
     assert_eq!(env.query("SELECT * FROM outbox"), "1|2026-11-20||");
@@ -439,8 +434,7 @@ fn a_wrong_mapping_touches_no_row() {
         let schedule =
             if config.contains("policy") { config.replace("ndays = 9\n", "") } else { config };
         let env = with_config(schema, &format!("[defaults]\n{schedule}"));
-        let handler = env.noting("exit 0");
-        env.pass(&format!("-- {handler}")).fails(1, &[says]);
+        env.pass(&format!("-- {}", env.noting("exit 0"))).fails(1, &[says]);
         assert_eq!(env.handled(), [""; 0], "{says}");
         assert_eq!(env.query("SELECT DISTINCT state, tries FROM t"), "0|", "{says}");
     }
@@ -520,8 +514,7 @@ fn dates_without_a_zone_are_of_the_zone_that_is_said() {
          INSERT INTO t (id, at) VALUES (1, '2026-11-20 01:00:00'), (2, '2026-11-20 00:59:59'), (3, '2026-11-20T00:00:00Z'), (4, '2026-11-19T23:59:59Z')",
         "[defaults]\ntable = 't'\nndays = 1\ndate_inserted = { column = 'at', zone = 'Europe/Berlin' }\non_success = { done = '{now}' }",
     );
-    let handler = env.noting("exit 0");
-    env.pass(&format!("-- {handler}")).silent();
+    env.pass(&format!("-- {}", env.noting("exit 0"))).silent();
     let mut handled = env.handled();
     handled.sort_unstable();
     assert_eq!(handled, ["1", "3"]);
@@ -574,8 +567,7 @@ fn every_message_of_a_pass_names_its_queue_once() {
     assert_eq!(lines("--queue first -- /no/such/handler", 1, "backlog: queue first: "), 2);
     assert_eq!(lines("--queue third", 1, "backlog: queue third: "), 1);
     // The default queue has none.
-    let ran = env.pass("-v --queue default").success();
-    assert_lacks(&ran.stderr, "queue ");
+    assert_lacks(&env.pass("-v --queue default").success().stderr, "queue ");
     let ran = env.pass("-v --all-queues").fails(2, &[]);
     let queues: Vec<_> = ran.stderr.lines().filter(|line| !line.contains("info: read ")).collect();
     let file = env.path_text("backlog.toml");
@@ -759,8 +751,7 @@ fn a_snooze_without_a_date_is_a_failure_and_a_drain_ends() {
          INSERT INTO t (s, at) VALUES (1, '2026-11-20')",
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nfailures = 'n'\nstatus = { column = 's', new = 1, error = 1, success = 2 }",
     );
-    let handler = env.noting("exit 75");
-    env.pass(&format!("--drain -- {handler}")).silent();
+    env.pass(&format!("--drain -- {}", env.noting("exit 75"))).silent();
     assert_eq!(env.handled(), ["1"]);
     assert_eq!(env.query("SELECT s, n FROM t"), "1|1");
 }
@@ -786,8 +777,7 @@ fn a_person_can_retry_where_the_last_failure_cannot_be_null() {
         "[defaults]\ntable = 't'\npolicy = 'even'\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\nlast_failure = 'seen'\non_success = { done = 1 }",
     );
     let due = |expected: &str| {
-        let ran = env.pass("--dry-run").success();
-        assert_contains(&ran.stdout, expected);
+        assert_contains(&env.pass("--dry-run").success().stdout, expected);
     };
     due("7           wait ");
     env.run("retry 7").success();
@@ -803,8 +793,7 @@ fn what_is_switched_off_stays_off() {
     );
     env.sql("INSERT INTO BACKLOG DEFAULT VALUES");
     env.pass("--queue a -- false").success();
-    let dry = env.pass("--queue b --dry-run").success();
-    assert_eq!(dry.stdout, "1           try      ERROR\n");
+    assert_eq!(env.pass("--queue b --dry-run").success().stdout, "1           try      ERROR\n");
     let args = "process --queue b --now @1795219200 -- false";
     assert_eq!(env.run(args).exit, Some(1), "strict");
     let ran = env.command(args).env("BACKLOG_STRICT", "off").output().unwrap();

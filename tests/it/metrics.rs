@@ -30,8 +30,7 @@ fn series(env: &TestEnv) -> BTreeMap<String, f64> {
             let (name, value) = line.rsplit_once(' ').unwrap();
             let labels = name.strip_prefix(&family).unwrap();
             assert!(is_typed && labels.starts_with("{db=\"") && labels.ends_with("\"}"), "{line}");
-            let before = series.insert(name.to_string(), value.parse().unwrap());
-            assert_eq!(before, None, "{line}");
+            assert_eq!(series.insert(name.to_string(), value.parse().unwrap()), None, "{line}");
         }
     }
     assert!(text.ends_with('\n'));
@@ -126,8 +125,7 @@ fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
     env.write("backlog.toml", toml);
     let run = |words: &str| {
         let now = format!("@{MIDNIGHT}");
-        let words = format!("{words} --all-queues --now {now}");
-        env.command(&words).env_remove("BACKLOG_DB").ran()
+        env.command(&format!("{words} --all-queues --now {now}")).env_remove("BACKLOG_DB").ran()
     };
     run("process").fails(1, &["queue gone: "]);
     run(&format!("status --metrics {FILE}"));

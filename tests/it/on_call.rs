@@ -108,8 +108,7 @@ fn a_record_is_not_tried() {
     let listed = pass(&env, "--dry-run --where 'ID <> 8'", "true").success().stdout;
     assert_eq!(listed.lines().count(), 2, "{listed}");
     env.run("archive 7").success();
-    let explained = env.run_at(MIDNIGHT, "explain 7").success().stdout;
-    assert_contains(&explained, "not tried: is ARCHIVED");
+    assert_contains(&env.run_at(MIDNIGHT, "explain 7").success().stdout, "not tried: is ARCHIVED");
 }
 
 #[test]
@@ -131,8 +130,7 @@ fn a_record_is_handled_twice() {
     pass(&env, "", &handler).silent();
     assert_eq!(env.handled(), ["7", "7"]);
     env.write("backlog.toml", "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n");
-    let found = env.run("check --queue a").stdout;
-    assert_contains(&found, "neither sees the claims of the other");
+    assert_contains(&env.run("check --queue a").stdout, "neither sees the claims of the other");
 }
 
 #[test]
@@ -153,11 +151,8 @@ fn last_error_does_not_say_why() {
     let handler = "echo no route >&2; echo to host >&2; echo giving up >&2; exit 1";
     pass(&env, "--joblog log", &sh(handler).to_string()).silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "giving up");
-    let log = env.read("log");
-    let line = json(&log);
-    assert_eq!(line["stderr"], "no route\nto host\ngiving up");
-    let shown = env.run("show 7 --json").success().stdout;
-    let record = json(&shown);
+    assert_eq!(json(&env.read("log"))["stderr"], "no route\nto host\ngiving up");
+    let record = json(&env.run("show 7 --json").success().stdout);
     assert_eq!((&record["ID"], &record["STATUS"]), (&7.into(), &"ERROR".into()));
 }
 
@@ -197,10 +192,7 @@ fn simulated(args: &str) -> Vec<String> {
 #[test]
 fn retries_come_later_than_the_schedule_says() {
     let attempts = simulated("--fibonacci --every 1h --records 1 --for 9h --jsonl");
-    let delays = attempts.iter().skip(1).map(|line| {
-        let line = json(line);
-        line["delay"].as_i64().unwrap()
-    });
+    let delays = attempts.iter().skip(1).map(|line| json(line)["delay"].as_i64().unwrap());
     assert_eq!(delays.clone().next(), Some(HOUR), "not a minute");
     assert!(delays.clone().all(|delay| delay % HOUR == 0), "{attempts:?}");
 }
@@ -208,8 +200,7 @@ fn retries_come_later_than_the_schedule_says() {
 #[test]
 fn all_records_are_retried_in_the_same_minute() {
     let idle_minutes = |args: &str| {
-        let table = simulated(args);
-        table[1].split_whitespace().rev().nth(3).unwrap().parse::<u32>().unwrap()
+        simulated(args)[1].split_whitespace().rev().nth(3).unwrap().parse::<u32>().unwrap()
     };
     assert!(idle_minutes("--fibonacci") > 100, "of 120");
     for spread in ["--policy fibonacci", "--policy even", "--fibonacci --spread 100%"] {
@@ -236,8 +227,7 @@ fn passes_take_longer_every_week() {
     for statement in found.lines().filter(|line| line.trim().starts_with("CREATE ")) {
         env.sql(statement);
     }
-    let found = env.run("check").stdout;
-    assert_lacks(&found, "no index finds");
+    assert_lacks(&env.run("check").stdout, "no index finds");
 }
 
 #[test]
@@ -329,8 +319,7 @@ fn records_were_given_up() {
     let env = one_record();
     let handler = "sh -c 'echo HTTP 410 Gone >&2; exit 1'";
     pass(&env, "--max-attempts 1", handler).fails(1, &["record 7 failed", "archived"]);
-    let groups = env.run("failures --status ARCHIVED").success().stdout;
-    assert_contains(&groups, "HTTP 410 Gone");
+    assert_contains(&env.run("failures --status ARCHIVED").success().stdout, "HTTP 410 Gone");
     env.run_at(MIDNIGHT, "restore --failure 'HTTP 410'").success();
     assert_eq!(env.statuses(), "7|NEW");
 }
@@ -344,8 +333,7 @@ fn a_pass_was_killed() {
     let mut killed = env.spawn(&line);
     staying.wait_for_begin();
     env.kill(&mut killed);
-    let status = env.run_at(MIDNIGHT + 1, "status").success().stdout;
-    assert_contains(&status, ": killed (pid ");
+    assert_contains(&env.run_at(MIDNIGHT + 1, "status").success().stdout, ": killed (pid ");
     says(&env.query("SELECT LAST_ERROR FROM BACKLOG"), "attempt ... has not reported back");
     assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
     env.run_at(MIDNIGHT + 1, "retry 7").success();
@@ -401,8 +389,7 @@ fn restore_a_backup() {
     pass(&env, "", "true").silent();
     assert_eq!(env.statuses(), "7|NEW");
     env.run_at(MIDNIGHT, "resume").success();
-    let handler = env.noting("exit 0");
-    pass(&env, "", &handler).silent();
+    pass(&env, "", &env.noting("exit 0")).silent();
     assert_eq!(env.handled(), ["7"]);
     assert!(env.read("log").contains("\"outcome\":\"success\""));
 }

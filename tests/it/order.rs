@@ -24,8 +24,7 @@ fn configure(env: &TestEnv) {
 }
 
 fn tried(env: &TestEnv, options: &str) -> String {
-    let handler = env.noting("exit 1");
-    env.pass(&format!("{options} -- {handler}")).silent();
+    env.pass(&format!("{options} -- {}", env.noting("exit 1"))).silent();
     env.handled().join(" ")
 }
 
@@ -71,8 +70,7 @@ fn check_prints_the_index_for_the_order() {
     assert_contains(&checked, "no index finds pending records in their order");
     assert_contains(&checked, index);
     Connection::open(env.db()).unwrap().execute_batch(index).unwrap();
-    let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert_lacks(&checked, "in their order");
+    assert_lacks(&env.run_at(MIDNIGHT, "check").stdout, "in their order");
 }
 
 #[test]
@@ -100,10 +98,8 @@ fn a_server_has_the_same_order_and_continues_in_it() {
     assert_eq!(tried(&env, capped), "4 6 1 3");
     let index = "CREATE INDEX CONCURRENTLY \"jobs_backlog_order\" ON \"public\".\"jobs\" (\"priority\" DESC, \
                  \"id\" ASC) WHERE \"status\" IN ('NEW', 'ERROR')";
-    let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert_contains(&checked, index);
+    assert_contains(&env.run_at(MIDNIGHT, "check").stdout, index);
     database.sql(index);
-    let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert_lacks(&checked, "in their order");
+    assert_lacks(&env.run_at(MIDNIGHT, "check").stdout, "in their order");
     assert_eq!(tried(&env, "--max-records 2 --order oldest"), "1 2", "a place of another type");
 }

@@ -83,8 +83,7 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
     assert_contains(&causes, "backlog failures , and when");
     let archived = section(&page, "Archived records");
     assert_contains(&archived, "5 HTTP 503 2026-11-19 00:00 2026-11-21 00:00");
-    let passes = section(&page, "Last passes");
-    assert_contains(&passes, "3 succeeded, 2 failed");
+    assert_contains(&section(&page, "Last passes"), "3 succeeded, 2 failed");
     for class in ["succeeded", "failed"] {
         assert_contains(&page, &format!("<path class=\"{class}\" d=\"M291 "));
     }
@@ -143,8 +142,7 @@ fn the_lowest_bar_is_seen_and_the_highest_fills_the_chart() {
 fn by_age_alone_a_record_is_due_at_each_pass() {
     let env = TestEnv::minimal();
     env.insert(2, MIDNIGHT - HOUR);
-    let by_age = page(&env, MIDNIGHT, "--ndays 1");
-    let attempts = section(&by_age, "Next attempts");
+    let attempts = section(&page(&env, MIDNIGHT, "--ndays 1"), "Next attempts");
     assert!(attempts.starts_with("By --ndays 1 a record is due at each pass that cron starts: 2"));
     let unknown = section(&page(&env, MIDNIGHT, ""), "Next attempts");
     assert_contains(&unknown, "say --ndays , --fibonacci , --policy or --progressive");

@@ -37,8 +37,7 @@ fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
     assert_eq!(last["counts"]["succeeded"], 4);
     assert_eq!(last["errors"][0], "3: exit status 1");
     assert_eq!(last["schedule"], "--fibonacci");
-    let runs = env.read("run");
-    assert_eq!(runs, format!("{}\n", last["run"].as_str().unwrap()).repeat(5));
+    assert_eq!(env.read("run"), format!("{}\n", last["run"].as_str().unwrap()).repeat(5));
     assert_eq!(found["lines"][0]["every_secs"], Value::Null, "one pass is no rhythm");
     assert_eq!(found["user"], Value::Null, "whose database it is, everybody sees");
 }
@@ -71,8 +70,7 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
 fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
     let env = TestEnv::with_records(3, MIDNIGHT);
     let pass = |minutes: i64, line: &str, handler: &str| {
-        let now = MIDNIGHT + minutes * MINUTE;
-        env.run_at(now, &format!("process {line} -- {handler}")).silent();
+        env.run_at(MIDNIGHT + minutes * MINUTE, &format!("process {line} -- {handler}")).silent();
     };
     pass(0, "--ndays 1 --max-records 1", "false");
     pass(1, "--fibonacci", "true");

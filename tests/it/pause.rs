@@ -27,8 +27,7 @@ fn resume(env: &TestEnv, args: &str) -> String {
 
 /// A pass by age; says which records it has tried.
 fn pass(env: &TestEnv, now: i64, more: &str) -> Vec<String> {
-    let handler = env.noting("exit 1");
-    env.run_at(now, &format!("process --ndays 9 {more} -- {handler}")).silent();
+    env.run_at(now, &format!("process --ndays 9 {more} -- {}", env.noting("exit 1"))).silent();
     env.handled()
 }
 
@@ -163,8 +162,7 @@ fn passes_of_every_kind_obey_a_pause_that_begins_while_they_run() {
         env.run(&format!("process --now {now} {options} -- {handler}")).silent();
         assert_eq!((env.handled().len(), env.count("NEW")), (1, 3), "{options:?}");
         resume(&env, "");
-        let next = env.noting("exit 0");
-        env.run(&format!("process --now {now} {options} -- {next}")).silent();
+        env.run(&format!("process --now {now} {options} -- {}", env.noting("exit 0"))).silent();
         assert_eq!(env.count("SUCCESS"), 4, "{options:?}: the rest is tried once it is over");
     }
 }
@@ -210,8 +208,7 @@ fn no_webhook_is_called_in_a_pause() {
     let env = records(3);
     let server = Server::new(&[("/", Answer::pause().and(Answer::new("200 OK", &[], "")))]);
     let now = format!("@{MIDNIGHT}");
-    let url = server.url("/");
-    let line = format!("process --now {now} --ndays 9 --jobs 1 --post {url}");
+    let line = format!("process --now {now} --ndays 9 --jobs 1 --post {}", server.url("/"));
     pause(&env, "");
     env.run(&line).silent();
     assert_eq!((server.received().len(), env.count("NEW")), (0, 3));
@@ -249,8 +246,7 @@ fn a_queue_is_paused_with_all_its_lines_and_no_other_queue_of_its_table() {
     }
     let all = |queue: &str| -> Vec<String> {
         let passes = SIX.iter().map(|ages| {
-            let handler = env.noting("exit 1");
-            env.pass(&format!("--queue {queue} {ages} -- {handler}")).silent();
+            env.pass(&format!("--queue {queue} {ages} -- {}", env.noting("exit 1"))).silent();
             env.handled()
         });
         passes.flatten().collect()
@@ -375,8 +371,7 @@ fn passes_that_find_a_pause_are_not_missed_and_share_an_entry() {
     assert_eq!((&last["end"], &last["passes"]), (&"paused".into(), &10.into()));
     assert_eq!(found["totals"]["failed"], 1);
     // If cron has gone, that is said all the same.
-    let shown = status(&env, MIDNIGHT + 4 * HOUR, "");
-    assert_contains(&shown, "no pass for 2 h");
+    assert_contains(&status(&env, MIDNIGHT + 4 * HOUR, ""), "no pass for 2 h");
     resume(&env, "");
     env.run_at(MIDNIGHT + 4 * HOUR, "process --fibonacci -- true").silent();
     assert_eq!(env.count("SUCCESS"), 1);
@@ -454,8 +449,7 @@ fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
         by_variable.ran().fails(2, &why);
     }
     let named = "--state-dir named";
-    let said = pause(&env, named);
-    assert_contains(&said, "no pass of table backlog is known in ");
+    assert_contains(&pause(&env, named), "no pass of table backlog is known in ");
     assert_eq!(pass(&env, MIDNIGHT, named), [""; 0]);
     assert!(!pause(&env, named).contains("no pass of"), "one is by now");
     assert_eq!(pass(&env, MIDNIGHT, ""), ["1"], "a line with another directory");

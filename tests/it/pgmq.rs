@@ -35,8 +35,7 @@ fn queue_on(
     env.run(&format!("init --pgmq {name}")).success();
     if count > 0 {
         let payloads = (1..=count).map(|number| quoted(&format!("{{\"n\":{number}}}")));
-        let payloads = payloads.collect::<Vec<_>>().join(" ");
-        env.run(&format!("add --pgmq {name} {payloads}")).success();
+        env.run(&format!("add --pgmq {name} {}", payloads.collect::<Vec<_>>().join(" "))).success();
     }
     Some((database, env))
 }
@@ -176,8 +175,7 @@ fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {
     let now = 1_830_000_000;
     let explain = || env.run_at(now, "explain --pgmq jobs 1").success().stdout;
     let status = || {
-        let status = env.run_at(now, "status --pgmq jobs --json").success().stdout;
-        let status = json(&status);
+        let status = json(&env.run_at(now, "status --pgmq jobs --json").success().stdout);
         (status["waiting"].clone(), status["next_due_at"].clone())
     };
     let (explained, counted) = (explain(), status());
@@ -241,8 +239,7 @@ fn status_tells_what_is_due_from_what_is_parked(version: Pgmq) {
         "UPDATE pgmq.q_jobs SET enqueued_at = now() - msg_id * interval '1 day', read_ct = msg_id - 1;
          SELECT pgmq.set_vt('jobs', msg_id, 7200) FROM pgmq.q_jobs WHERE msg_id > 2",
     );
-    let status = env.run("status --pgmq jobs --json").success().stdout;
-    let status = json(&status);
+    let status = json(&env.run("status --pgmq jobs --json").success().stdout);
     assert_eq!(status["oldest_pending"]["id"], 4, "{status}");
     assert_eq!((&status["due"], &status["waiting"]), (&2.into(), &2.into()), "{status}");
     assert_eq!(status["oldest_due"]["id"], 2, "{status}");
@@ -261,8 +258,7 @@ fn a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is
     let mut pass = env.spawn(&format!("process --pgmq jobs -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     // Nobody else gets it meanwhile.
-    let other = env.noting("exit 0");
-    let beside = format!("process --pgmq jobs --queue beside -- {other}");
+    let beside = format!("process --pgmq jobs --queue beside -- {}", env.noting("exit 0"));
     env.run(&beside).silent();
     assert_eq!(env.handled(), ["2"]);
     pass.kill().unwrap();
@@ -287,8 +283,7 @@ fn a_message_that_somebody_else_read_meanwhile_is_left_to_them(version: Pgmq) {
     database.query("SELECT msg_id FROM pgmq.read('jobs', 60, 1)");
     database.sql("SELECT pgmq.delete('jobs', 2)");
     pausing.let_go();
-    let ran = pass.ran();
-    ran.fails(1, &["claim lost: "]);
+    pass.ran().fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "1|2");
 }
 
@@ -339,8 +334,7 @@ fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
     says("--where 'read_ct < 2'", 2, "leave out --where");
     says("--db file.db", 2, "use --db postgres://");
     says("--set status.column=state", 2, "leave out status");
-    let absent = env.run("status --pgmq mails");
-    absent.fails(1, &["no queue \"mails\"; queues here: jobs"]);
+    env.run("status --pgmq mails").fails(1, &["no queue \"mails\"; queues here: jobs"]);
     database.sql("DROP SCHEMA pgmq CASCADE");
     env.run("status --pgmq jobs").fails(1, &["this database has no pgmq"]);
 }
@@ -363,8 +357,7 @@ fn what_the_archive_refuses_is_found_before_a_handler_runs(version: Pgmq) {
          $$ BEGIN RAISE 'the archive is closed'; END $$;
          CREATE TRIGGER no BEFORE INSERT ON pgmq.a_jobs FOR EACH ROW EXECUTE FUNCTION no()",
     );
-    let log = env.noting("exit 0");
-    let ran = env.work("jobs", "", &log);
+    let ran = env.work("jobs", "", &env.noting("exit 0"));
     let says =
         "queue jobs refuses to delete or archive it: the archive is closed; no handler was started";
     ran.fails(1, &["record 1 is not tried", says]);
@@ -398,19 +391,16 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     let Some((database, env)) = queue_of(version, "jobs", 2) else { return };
     let says = env.script("says", "echo \"order $BACKLOG_ID is unknown\" >&2; exit 1");
     env.work("jobs", "", &says).silent();
-    let failures = env.run("failures --pgmq jobs --json").success().stdout;
-    let group = json(&failures);
+    let group = json(&env.run("failures --pgmq jobs --json").success().stdout);
     assert_eq!((&group["records"], &group["pattern"]), (&2.into(), &"order * is unknown".into()));
-    let explained = env.run("explain --pgmq jobs 2").success().stdout;
-    assert_contains(&explained, ": order 2 is unknown\n");
+    assert_contains(&env.run("explain --pgmq jobs 2").success().stdout, ": order 2 is unknown\n");
     // What waits cannot be told from what another worker has in hand.
     show(&database);
     let archived = "archive --pgmq jobs --failure unknown --dry-run";
     assert!(env.run(archived).success().stdout.ends_with("would archive 2 records\n"));
     env.work("jobs", "", "/bin/true").silent();
     assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
-    let listed = env.run("list --pgmq jobs").success().stdout;
-    assert_lacks(&listed, "unknown");
+    assert_lacks(&env.run("list --pgmq jobs").success().stdout, "unknown");
     // The directory is a user's and a machine's: there may be other passes.
     let status = env.run("status --pgmq jobs").success().stdout;
     let state = env.path("state/backlog");
@@ -488,8 +478,7 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     let hidden = "SELECT read_ct, vt > clock_timestamp() FROM pgmq.q_jobs";
     assert_eq!(database.query(hidden), "1|t", "nobody else could read it before that");
     assert!(signal("-CONT", pass.id()));
-    let ran = pass.ran();
-    ran.fails(1, &["claim lost: "]);
+    pass.ran().fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
     // The watchdog ended with its pass, and does not end the handlers of others.
     show(&database);
@@ -509,8 +498,7 @@ fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
     cluster.stop();
     wait_for_death(&env, &staying);
     cluster.start();
-    let ran = pass.ran();
-    ran.fails(1, &["claim lost: "]);
+    pass.ran().fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
 }
 

@@ -133,10 +133,8 @@ fn a_service_that_is_away_delays_no_record_and_changes_no_exit() {
 #[test]
 fn records_are_handled_while_the_service_has_not_answered() {
     let env = records(3);
-    let slow = Answer::pause().and(ok());
-    let server = Server::new(&[("/S3krit/start", slow), ("/S3krit/0", ok())]);
-    let url = server.url("/S3krit");
-    let child = env.spawn(&format!("process --fibonacci --ping {url} -- true"));
+    let server = Server::new(&[("/S3krit/start", Answer::pause().and(ok())), ("/S3krit/0", ok())]);
+    let child = env.spawn(&format!("process --fibonacci --ping {} -- true", server.url("/S3krit")));
     server.wait_for_received(1);
     crate::testenv::wait_until("the records are handled", || env.count("SUCCESS") == 3);
     assert_eq!(events(&server), ["/start"]);
@@ -196,8 +194,7 @@ fn nobody_is_shown_the_url() {
     let env = records(2);
     let told = env.script("told", "env >>env; exit 1");
     let mut command = env.command(&format!("process --fibonacci -vv --max-attempts 1 -- {told}"));
-    let ran = command.env("BACKLOG_PING", NOBODY).ran();
-    assert_lacks(&ran.stderr, "S3krit");
+    assert_lacks(&command.env("BACKLOG_PING", NOBODY).ran().stderr, "S3krit");
     assert!(!env.read("env").contains("S3krit"));
     pass(&env, NOBODY, "-- true");
     let json = env.run("status --json --passes 9").success().stdout;
@@ -211,8 +208,7 @@ fn nobody_is_shown_the_url() {
         "https://a b/S3krit",
         "https://x/S3krit/../{line}",
     ] {
-        let ran = pass(&env, wrong, "-- true");
-        assert_lacks(&ran.stderr, "S3krit");
+        assert_lacks(&pass(&env, wrong, "-- true").stderr, "S3krit");
     }
     let mut command = env.command("crontab --progressive -- true");
     let output = command.env("BACKLOG_PING", NOBODY).output().unwrap();
@@ -250,8 +246,7 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
     env.write("backlog.toml", toml);
     let paths = ["a", "b"].map(|queue| format!("/S3krit/{queue}-policy-even"));
     let answer = |path: &String| {
-        let slow = Answer::pause().and(ok());
-        [(format!("{path}/start"), ok()), (format!("{path}/0"), slow)]
+        [(format!("{path}/start"), ok()), (format!("{path}/0"), Answer::pause().and(ok()))]
     };
     let answers: Vec<_> = paths.iter().flat_map(answer).collect();
     let answers: Vec<_> = answers.iter().map(|(path, it)| (path.as_str(), it.clone())).collect();
@@ -269,14 +264,12 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
 #[test]
 fn a_signal_ends_the_wait_for_a_service() {
     let env = records(1);
-    let answers = [("/S3krit/start", ok()), ("/S3krit/0", Answer::default().hold())];
-    let server = Server::new(&answers);
+    let server = Server::new(&[("/S3krit/start", ok()), ("/S3krit/0", Answer::default().hold())]);
     let url = server.url("/S3krit");
     let mut child = env.spawn(&format!("process --fibonacci --ping {url} -- true"));
     server.wait_for_received(2);
     assert!(signal("-TERM", child.id()));
-    let output = child.wait().unwrap();
-    assert_eq!(output.code(), Some(143));
+    assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(env.count("SUCCESS"), 1);
 }
 

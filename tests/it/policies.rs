@@ -25,8 +25,7 @@ fn simulated(env: &TestEnv, args: &str) -> BTreeMap<i64, Vec<i64>> {
     let mut tried = BTreeMap::<_, Vec<_>>::new();
     for line in ran.stdout.lines() {
         let line = json(line);
-        let attempts = tried.entry(line["id"].as_i64().unwrap()).or_default();
-        attempts.push(line["at"].as_i64().unwrap());
+        tried.entry(line["id"].as_i64().unwrap()).or_default().push(line["at"].as_i64().unwrap());
     }
     tried
 }

@@ -179,8 +179,7 @@ fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
         "ALTER TABLE backlog ALTER date_inserted DROP DEFAULT, ALTER date_inserted TYPE smallint USING 7;
          INSERT INTO backlog (id, date_inserted) VALUES (1, 7)",
     );
-    let ran = env.pass("--ndays 1 -v -- /bin/true");
-    ran.fails(0, &["1 pending record is not tried", "1 with 7"]);
+    env.pass("--ndays 1 -v -- /bin/true").fails(0, &["1 pending record is not tried", "1 with 7"]);
 }
 
 #[test]
@@ -307,8 +306,7 @@ fn columns_of_every_type_are_worked_with() {
     assert_contains(&explained.stdout, "until 2026-11-21T00:01:00Z");
     let env_shown = env.script("show", "echo $BACKLOG_STATUS $1 $2 >>shown");
     run(&format!("process --policy even --by-age -- {env_shown} {{Price}} {{{{none}}}}")).silent();
-    let shown = env.read("shown");
-    assert_eq!(shown, "NEW 12.50 {none}\n");
+    assert_eq!(env.read("shown"), "NEW 12.50 {none}\n");
     run(&format!("archive {upper}")).success();
     run("restore --all").success();
     run("process --ndays 1 --set payload=body -- cat").silent();
@@ -317,8 +315,7 @@ fn columns_of_every_type_are_worked_with() {
         "0d2c2e0a-0000-4000-8000-000000000002|sent|||\n\
          6fa459ea-ee8a-3ca4-894e-db77e160355e|sent|0||too long a m"
     );
-    let said = run("status").success().stdout;
-    assert_contains(&said, "SUCCESS      1     1 ");
+    assert_contains(&run("status").success().stdout, "SUCCESS      1     1 ");
 
     let wrong = env.run(
         "status '--table=app.out box' --set=status.column=State \
@@ -346,8 +343,7 @@ fn a_boolean_or_a_null_can_be_the_status() {
     let hooks = "--table=hooks --set=status.column=done --set=status.new=false \
                  --set=status.error=0 --set=status.success=1";
     let hooks = format!("{hooks} --set=date_inserted.column=created --ndays=2");
-    let fails = env.noting("[ $BACKLOG_ID = a ]");
-    let process = format!("process {hooks} -- {fails}");
+    let process = format!("process {hooks} -- {}", env.noting("[ $BACKLOG_ID = a ]"));
     env.run_at(MIDNIGHT, &process).silent();
     assert_eq!(database.query("SELECT id, done FROM hooks ORDER BY 1"), "a|t\nb,c|f\nd|t\ne|");
 
@@ -367,8 +363,7 @@ fn a_boolean_or_a_null_can_be_the_status() {
         database.query("SELECT n, sent_at FROM outbox ORDER BY 1"),
         "1|2026-11-21 00:00:00+00\n2|\n3|2026-11-21 00:00:00+00"
     );
-    let broken = env.pass("--queue broken -- /bin/true");
-    broken.fails(1, &["on_success cannot set created"]);
+    env.pass("--queue broken -- /bin/true").fails(1, &["on_success cannot set created"]);
     env.pass("--queue gone -- /bin/true").silent();
     assert_eq!(database.query("SELECT n FROM outbox ORDER BY 1"), "1\n3");
 }
@@ -652,8 +647,7 @@ fn check_names_missing_indexes_and_privileges() {
     for (_, statement) in statements {
         database.sql(&format!("CREATE{statement}"));
     }
-    let found = env.run(check).success().stdout;
-    assert_contains(&found, "ok       index ");
+    assert_contains(&env.run(check).success().stdout, "ok       index ");
     let url = database.url().replace("postgres@", "clerk@");
     let checked = env.command(check).env("BACKLOG_DB", &url).ran();
     assert_eq!(checked.exit, Some(1), "{checked:?}");
@@ -687,8 +681,7 @@ fn check_names_missing_indexes_and_privileges() {
     }
     database.sql("GRANT SELECT ON orders TO clerk");
     database.sql("GRANT UPDATE (failures, last_failure) ON orders TO clerk");
-    let worked = env.command(process).env("BACKLOG_DB", &url).ran();
-    worked.silent();
+    env.command(process).env("BACKLOG_DB", &url).ran().silent();
     database.sql("DROP OWNED BY clerk; DROP ROLE clerk");
 }
 
@@ -743,8 +736,7 @@ fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
         assert_contains(&found, line);
     }
     database.sql("ALTER TABLE t ADD CONSTRAINT c CHECK (status <> 'SUCCESS')");
-    let found = check();
-    assert_contains(&found, "error    rehearsal   record 1 (NEW) would not be tried: ");
+    assert_contains(&check(), "error    rehearsal   record 1 (NEW) would not be tried: ");
     assert_eq!(database.query("SELECT status FROM t ORDER BY id"), "NEW\nERROR\nNEW");
 }
 

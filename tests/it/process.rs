@@ -292,8 +292,7 @@ fn the_joblog_has_one_line_for_each_attempt() {
 fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
     let env = TestEnv::with_record(7, MIDNIGHT - 30);
     let args = "process --queue mails --fibonacci --every 10m";
-    let now = MIDNIGHT + 25 * MINUTE + 1;
-    env.run_at(now, &format!("{args} --joblog joblog -- false")).silent();
+    env.run_at(MIDNIGHT + 25 * MINUTE + 1, &format!("{args} --joblog joblog -- false")).silent();
     let log = env.read("joblog");
     let line = json(&log);
     for (name, expected) in [
@@ -312,8 +311,7 @@ fn the_joblog_has_no_failures_where_the_table_counts_none() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
     env.pass("--ndays 1 --joblog joblog -- false").silent();
-    let log = env.read("joblog");
-    assert_contains(&log, "\"failures\":null");
+    assert_contains(&env.read("joblog"), "\"failures\":null");
 }
 
 #[test]
@@ -321,8 +319,7 @@ fn the_joblog_has_the_last_lines_of_standard_error() {
     let env = TestEnv::with_records(1, MIDNIGHT);
     let script = "seq 30 >&2; printf '\\033[1m\\tbold\\n\\nend\\n' >&2; echo out; exit 1";
     env.pass(&format!("--ndays 1 --joblog joblog -- {}", sh(script))).silent();
-    let log = env.read("joblog");
-    let line = json(&log);
+    let line = json(&env.read("joblog"));
     let last: String = (14..=30).map(|number| format!("{number}\n")).collect();
     assert_eq!(line["stderr"], format!("{last}\\u{{1b}}[1m\\tbold\n\nend"));
     assert_eq!(line["error"], "end");
@@ -470,8 +467,7 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
     );
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
-    let ran = command.ran();
-    ran.fails(1, &["could not write to", "test.db", "will be tried again: "]);
+    command.ran().fails(1, &["could not write to", "test.db", "will be tried again: "]);
     let handled = env.handled().len();
     let settled = env.count("SUCCESS");
     assert!(settled > 0 && settled < 200, "{settled} settled");
@@ -485,8 +481,7 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
 fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
     for mode in ["--ndays 7", "--policy list:0s", "--progressive"] {
         let env = TestEnv::with_records(5, MIDNIGHT);
-        let handler = env.noting("exit 1");
-        let limited = format!("--max-records 100 -- {handler}");
+        let limited = format!("--max-records 100 -- {}", env.noting("exit 1"));
         env.run_at(MIDNIGHT + 1, &format!("process {mode} {limited}")).silent();
         assert_eq!(env.handled().len(), 5, "{mode:?}");
     }

@@ -36,8 +36,7 @@ fn archived_records_go_by_their_last_failure_and_others_stay() {
     let counted = env.run_at(MIDNIGHT, &format!("{prune} -n")).success();
     assert_eq!(counted.stdout, "would delete 8 records\n");
     assert_eq!(counts(&env), [40; 4]);
-    let pruned = env.run_at(MIDNIGHT, prune).success();
-    assert_eq!(pruned.stdout, "deleted 8 ARCHIVED records\n");
+    assert_eq!(env.run_at(MIDNIGHT, prune).success().stdout, "deleted 8 ARCHIVED records\n");
     assert_eq!(counts(&env), [40, 40, 40, 32]);
     let oldest = "SELECT min(LAST_FAILURE) FROM BACKLOG WHERE STATUS = 'ARCHIVED'";
     assert_eq!(env.query(oldest), "2026-10-22T00:00:00Z", "exactly 30 days is not longer ago");
@@ -163,8 +162,7 @@ fn many_records_are_deleted_in_batches() {
     let line = format!(
         "prune --older-than 30d --status SUCCESS --set finished_at=DATE_INSERTED --now @{MIDNIGHT}"
     );
-    let asked = env.at_terminal(100, &line, "n\n");
-    assert_contains(&asked.stdout, "delete 2500 records? [y/N]");
+    assert_contains(&env.at_terminal(100, &line, "n\n").stdout, "delete 2500 records? [y/N]");
     assert_eq!(env.count("SUCCESS"), 2_500);
     assert_eq!(env.run_at(MIDNIGHT, prune).success().stdout, "deleted 2500 SUCCESS records\n");
 }
@@ -212,8 +210,7 @@ fn check_names_what_pruning_lacks_and_what_it_takes_along() {
         assert!(checked.contains(text), "{text}\n{checked}");
     }
     env.sql("CREATE INDEX s ON BACKLOG (STATUS, DATE_INSERTED); CREATE INDEX a ON BACKLOG (STATUS, LAST_FAILURE)");
-    let checked = env.run_at(MIDNIGHT, "check").stdout;
-    assert_lacks(&checked, "by their end date");
+    assert_lacks(&env.run_at(MIDNIGHT, "check").stdout, "by their end date");
 }
 
 #[test]
@@ -247,8 +244,7 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     let env = TestEnv::on(&database);
     let prune = "prune --table jobs --older-than 30d --set finished_at=done_at";
     let prune = format!("{prune} --status SUCCESS");
-    let pruned = env.run_at(MIDNIGHT, &prune).success();
-    assert_eq!(pruned.stdout, "deleted 1640 SUCCESS records\n");
+    assert_eq!(env.run_at(MIDNIGHT, &prune).success().stdout, "deleted 1640 SUCCESS records\n");
     let left = "SELECT status, count(*) FROM jobs GROUP BY 1 ORDER BY 1";
     assert_eq!(database.query(left), "ERROR|1000\nNEW|1000\nSUCCESS|360");
     let config = "[queue.default]\ntable = \"jobs\"\nndays = 1\nexec = [\"true\"]\nfinished_at = \"done_at\"\n\

@@ -90,8 +90,7 @@ fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
     };
     assert!(overview(MIDNIGHT).contains("         3       3        -        0  now: 3 archived\n"));
     run(&env, "process --queue orders").silent();
-    let shown = overview(MIDNIGHT + HOUR);
-    assert_contains(&shown, "  1 h ago: 3 archived in 24 h\n");
+    assert_contains(&overview(MIDNIGHT + HOUR), "  1 h ago: 3 archived in 24 h\n");
     let next_day = overview(MIDNIGHT + DAY + 1);
     assert_contains(&next_day, "         3       0        -        0  1 d ago: ok\n");
     let one = run(&env, "status --queue orders").success().stdout;
@@ -175,8 +174,7 @@ fn what_looks_at_one_queue_looks_at_all() {
 #[test]
 fn a_queue_that_does_not_count_is_told_where_something_is_missing() {
     let env = TestEnv::new();
-    let toml = "[queue.mails]\nprogressive = true\nexec = ['true']\n";
-    env.write("backlog.toml", toml);
+    env.write("backlog.toml", "[queue.mails]\nprogressive = true\nexec = ['true']\n");
     let db = env.path_text("test.db");
     let says = [
         "no handler",

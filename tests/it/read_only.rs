@@ -113,8 +113,7 @@ fn a_condition_that_would_write_cannot_in_a_command_that_only_reads() {
                 is_untouched(&direct, &by);
             }
         }
-        let spoilt = run(&env, database, "list", Some("spoil('list')"));
-        spoilt.fails(
+        run(&env, database, "list", Some("spoil('list')")).fails(
             1,
             &[
                 "cannot execute INSERT in a read-only transaction",

@@ -281,8 +281,7 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
          CREATE TRIGGER other AFTER UPDATE ON other BEGIN SELECT 1; END;
          INSERT INTO other VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
     );
-    let handler = env.noting("exit 0");
-    let args = format!("process --table other --ndays 1 -- {handler}");
+    let args = format!("process --table other --ndays 1 -- {}", env.noting("exit 0"));
     let says = "table other has triggers and `CONSTRAINT one UNIQUE (\"k, \", STATUS) ON CONFLICT \
                 REPLACE`, by which a write of one record could delete another one";
     env.run_at(MIDNIGHT, &args).fails(1, &[says]);
@@ -406,8 +405,7 @@ fn starts_one_twin_at_a_time(env: &TestEnv, query: impl Fn(&str) -> String) {
     };
     for jobs in ["1", "4"] {
         let ran = process(&format!("--jobs {jobs}"), &env.noting("[ $BACKLOG_ID != 1 ]"));
-        let says = ["record 5 is not tried", "no handler was started"];
-        let ran = ran.fails(1, &says);
+        let ran = ran.fails(1, &["record 5 is not tried", "no handler was started"]);
         let mut handled = env.handled();
         handled.sort();
         assert_eq!(handled, ["1", "2", "3", "4"], "{jobs}: {ran:?}");
@@ -469,8 +467,7 @@ fn rows_that_are_locked_before_their_handlers_hold_up_no_other() {
     holder.batch_execute("BEGIN; SELECT 1 FROM job WHERE id IN (2, 5, 7) FOR UPDATE").unwrap();
     let args = "process --table job --set date_inserted=at --ndays 9";
     let more = "--jobs 2 --order oldest --drain --now 2026-11-21T00:00:00Z --";
-    let handler = env.noting("exit 0");
-    let pass = env.command(&format!("{args} {more} {handler}")).spawn().unwrap();
+    let pass = env.command(&format!("{args} {more} {}", env.noting("exit 0"))).spawn().unwrap();
     wait_until("all others are done", || {
         database.query("SELECT count(*) FROM job WHERE status = 'SUCCESS'") == "9"
     });
@@ -491,8 +488,7 @@ fn many_records_that_the_table_refuses_one_by_one_do_not_stop_the_pass() {
          INSERT INTO job (id, k) SELECT i, 7 FROM n",
     );
     let args = "process --table job --set date_inserted=at --ndays 9";
-    let handler = env.noting("exit 0");
-    let ran = env.run_at(MIDNIGHT, &format!("{args} --order oldest -- {handler}"));
+    let ran = env.run_at(MIDNIGHT, &format!("{args} --order oldest -- {}", env.noting("exit 0")));
     ran.fails(1, &["record 2 is not tried", "28 more records: the same (3, 4, 5, "]);
     assert_eq!(env.handled(), ["1", "99"]);
 }

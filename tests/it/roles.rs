@@ -91,8 +91,7 @@ fn values_are_the_same_whatever_a_role_has_set() {
             ("intervalstyle", "sql_standard"),
         ] {
             let sql = format!("SELECT pg_catalog.current_setting('{setting}') = '{value}'");
-            let rows = client.query_typed(&sql, &[]).unwrap();
-            assert!(rows[0].get::<_, bool>(0), "{setting}");
+            assert!(client.query_typed(&sql, &[]).unwrap()[0].get::<_, bool>(0), "{setting}");
         }
     }
 }
@@ -166,21 +165,16 @@ fn a_user_is_told_that_row_level_security_hides_rows() {
     let warning = "row level security is active on table backlog for \"tenant\": it sees only the rows \
                    that a policy allows";
     let none = format!("{warning}, none of them at present; add a policy for it (CREATE POLICY)");
-    let found = run(check).success().stdout;
-    assert_contains(&found, &format!("warning  table       {none}"));
+    assert_contains(&run(check).success().stdout, &format!("warning  table       {none}"));
     let ran = run(pass).success();
     assert_eq!(ran.stderr.matches(&none).count(), 1, "{ran:?}");
     database.sql("CREATE POLICY first ON backlog USING (id = 1)");
-    let found = run(check).success().stdout;
-    assert_contains(&found, &format!("warning  table       {warning}; add"));
-    let ran = run(pass).success();
-    assert_lacks(&ran.stderr, "row level security");
+    assert_contains(&run(check).success().stdout, &format!("warning  table       {warning}; add"));
+    assert_lacks(&run(pass).success().stderr, "row level security");
     database.sql("UPDATE backlog SET status = 'SUCCESS'");
-    let ran = run(pass).success();
-    assert_lacks(&ran.stderr, "row level security");
+    assert_lacks(&run(pass).success().stderr, "row level security");
     // Nothing is hidden from the owner.
-    let ran = env.run("check --ndays 1 -- /bin/true").success();
-    assert_lacks(&ran.stdout, "row level security");
+    assert_lacks(&env.run("check --ndays 1 -- /bin/true").success().stdout, "row level security");
     database.sql("DROP OWNED BY tenant; DROP ROLE tenant");
 }
 
@@ -226,8 +220,7 @@ fn a_pass_is_refused_where_each_node_has_its_own_locks() {
     for name in ["citus", "bdr", "pgactive", "spock"] {
         let Some((database, env)) = with_extension(name) else { return };
         database.sql("UPDATE pg_dist_local_group SET groupid = 3");
-        let handler = env.noting("exit 0");
-        let refused = env.run(&format!("process --ndays 1 -- {handler}"));
+        let refused = env.run(&format!("process --ndays 1 -- {}", env.noting("exit 0")));
         refused
             .fails(1, &["could not claim records in postgres://", name, "its own advisory locks"]);
         assert_eq!(env.handled(), [""; 0]);

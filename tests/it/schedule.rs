@@ -13,8 +13,7 @@ fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
     for line in std::fs::read_to_string(env.path("joblog")).unwrap_or_default().lines() {
         let line = json(line);
         let at = chrono::DateTime::parse_from_rfc3339(line["started_at"].as_str().unwrap());
-        let attempts = attempts.entry(line["id"].as_i64().unwrap()).or_default();
-        attempts.push(at.unwrap().timestamp());
+        attempts.entry(line["id"].as_i64().unwrap()).or_default().push(at.unwrap().timestamp());
     }
     attempts
 }

@@ -175,13 +175,14 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
     let Some(shop) = Shop::new("a FIFO in the state directory") else { return };
     for name in ["lines", "state.db", "state.db-journal"] {
         shop.plant_state();
-        let path = shop.state(name);
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(Command::new("mkfifo").arg(&shop.state(name)).status().unwrap().success());
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
         let ran = shop.pass("");
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
-        let says = "it is not a regular file; backlog did not create it: remove it";
-        assert_contains(&ran.stderr, says);
+        assert_contains(
+            &ran.stderr,
+            "it is not a regular file; backlog did not create it: remove it",
+        );
         shop.run("status --db shop/app.db --progressive").success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
@@ -193,8 +194,7 @@ fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
     shop.own("shop", 0, 0, 0o1777);
     shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o644);
     shop.plant_state();
-    let theirs = shop.pass_as(SOMEBODY, SOMEBODY, "");
-    theirs.fails(
+    shop.pass_as(SOMEBODY, SOMEBODY, "").fails(
         1,
         &["it is a directory of user 65534, and must be root's or user 65533's; remove it"],
     );
@@ -349,8 +349,7 @@ fn honest_users_share_a_database_wherever_it_is() {
         }
         let db = db.to_str().unwrap();
         shop.env.run(&format!("process --ndays 9 --db {db} --trust-owner -- true")).silent();
-        let lines = dir.path().join("app.db.backlog/lines");
-        assert_eq!(as_owner(&lines, MetadataExt::uid), NOBODY);
+        assert_eq!(as_owner(&dir.path().join("app.db.backlog/lines"), MetadataExt::uid), NOBODY);
     }
     // A database behind a link keeps its state where it really is.
     symlink("shop/app.db", shop.env.path("link.db")).unwrap();
@@ -462,8 +461,7 @@ fn a_read_lock_is_named_and_passes_for_no_pass() {
         env.run_at(MIDNIGHT + 60, args).fails(75, &says);
         env.run_at(MIDNIGHT + 60, &with_options("--wait", args)).fails(75, &says);
         assert_eq!(env.statuses(), "1|ERROR");
-        let shown = env.run_at(MIDNIGHT + 60, "status").success().stdout;
-        assert_lacks(&shown, "running");
+        assert_lacks(&env.run_at(MIDNIGHT + 60, "status").success().stdout, "running");
         // A process that another test starts just now may have inherited the open file.
         lock_as(&reader, nix::libc::F_UNLCK, 0, 0);
         env.run_at(MIDNIGHT + 60, args).silent();
@@ -565,8 +563,7 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     let own = |name: &str, uid: u32, gid: u32, mode: u32| shop.own(name, uid, gid, mode);
     let (dir, file) = ("shop", "shop/backlog.toml");
     let refused = |says: &str| {
-        let named = [says, "to use it anyway: --config ", "backlog.toml"];
-        found(&shop).fails(2, &named);
+        found(&shop).fails(2, &[says, "to use it anyway: --config ", "backlog.toml"]);
         assert!(!shop.dir.join("ran").exists());
         assert_eq!(shop.statuses(), "NEW");
     };
@@ -595,8 +592,7 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     fs::remove_file(&config).unwrap();
     fs::rename(shop.env.path("real.toml"), &config).unwrap();
     own(file, NOBODY, NOBODY, 0o664);
-    let said = found(&shop).success().stderr;
-    assert_contains(&said, &format!("info: read {}", config.display()));
+    assert_contains(&found(&shop).success().stderr, &format!("info: read {}", config.display()));
     assert!(shop.dir.join("ran").exists());
 }
 
@@ -937,8 +933,7 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
     let root = |args: &str| shop.env.run(&format!("{args} --trust-owner"));
     root(pause).success();
     for file in fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path()) {
-        let owner = as_owner(&file, MetadataExt::uid);
-        assert_eq!(owner, NOBODY, "{}", file.display());
+        assert_eq!(as_owner(&file, MetadataExt::uid), NOBODY, "{}", file.display());
     }
     shop.pass_as(NOBODY, NOBODY, "").silent();
     assert_eq!(shop.statuses(), "NEW");
@@ -1038,12 +1033,10 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
         shop.state("state.db").display(),
         seen.display()
     );
-    let handler = shop.env.script("looking", &look);
-    shop.pass_with(SOMEBODY, NOBODY, "", &handler).silent();
+    shop.pass_with(SOMEBODY, NOBODY, "", &shop.env.script("looking", &look)).silent();
     let seen = fs::read_to_string(seen).unwrap();
     assert_eq!(seen.lines().last(), Some("NULL|1"), "{seen}");
-    let status = shop.run("status --db shop/app.db --json").success().stdout;
-    let status = json(&status);
+    let status = json(&shop.run("status --db shop/app.db --json").success().stdout);
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
 }
@@ -1085,8 +1078,7 @@ fn members_of_a_group_share_state_db_whatever_their_own_group_is() {
         pass(uid, MIDNIGHT + i64::from(minute) * 60).silent();
     }
     let status = shop.run_as(one, group, "status --db shop/app.db --json");
-    let status = status.success().stdout;
-    let status = json(&status);
+    let status = json(&status.success().stdout);
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&other.into(), &5.into()));
 }

@@ -79,8 +79,7 @@ impl Machines {
     }
 
     fn handled(&self) -> usize {
-        let text = fs::read_to_string(self.notes.path("handled")).unwrap_or_default();
-        text.lines().count()
+        fs::read_to_string(self.notes.path("handled")).unwrap_or_default().lines().count()
     }
 
     /// Every record was handled, no two handlers were at one at the same time, and so many runs
@@ -321,8 +320,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     slow.wait_for_begin();
     // It cannot take its claim back while it is stopped.
     let signal = |name: &str| {
-        let pid = pass.id().to_string();
-        assert!(signal(name, &pid));
+        assert!(signal(name, &pass.id().to_string()));
     };
     signal("-STOP");
     for number in 0..2 {
@@ -333,8 +331,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     other.wait_for_begin();
     signal("-CONT");
     // It ends its handler, which would wait for ever.
-    let ran = machines.finished(pass);
-    ran.fails(1, &["claim lost: record 1", "the handler was ended"]);
+    machines.finished(pass).fails(1, &["claim lost: record 1", "the handler was ended"]);
     assert_eq!(machines.database.query("SELECT status FROM backlog"), "ERROR");
     other.let_go();
     machines.finished(successor).silent();
@@ -353,8 +350,7 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
         let before = machines.sessions();
         if crashes {
             // One process of the server that is killed takes all others with it.
-            let pid = before.lines().next().unwrap();
-            assert!(signal("-KILL", pid));
+            assert!(signal("-KILL", before.lines().next().unwrap()));
         } else {
             machines.database.query(&format!(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {OF_PASSES}"
@@ -411,8 +407,7 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
         assert_contains(&beside.stderr, "record 7 is in the hands of another pass");
         pausing.let_go();
         let ran = machines.finished(pass);
-        let is_pooled = ran.stderr.contains("is a pooler");
-        assert_eq!(is_pooled, one.url() == pooled.url(), "{ran:?}");
+        assert_eq!(ran.stderr.contains("is a pooler"), one.url() == pooled.url(), "{ran:?}");
         let _ = fs::remove_file(env.path("began"));
         let _ = fs::remove_file(env.path("go"));
     }
@@ -674,11 +669,9 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         }
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
-        let handler = machines.handler();
-        let args = format!("process --ndays 1 -- {handler}");
+        let args = format!("process --ndays 1 -- {}", machines.handler());
         let mut command = machines.machines[0].command(&args);
-        let refused = command.env("BACKLOG_DB", database.url()).ran();
-        refused.fails(
+        command.env("BACKLOG_DB", database.url()).ran().fails(
             1,
             &[
                 "could not claim records in postgres://",
@@ -710,8 +703,7 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
         machines.replace_lock_function(function, &ends_the_holder);
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
-        let handler = machines.handler();
-        let args = format!("process --ndays 1 -- {handler}");
+        let args = format!("process --ndays 1 -- {}", machines.handler());
         let mut command = machines.machines[0].command(&args);
         let ended = command.env("BACKLOG_DB", database.url()).ran();
         assert_eq!(ended.exit, Some(75), "{ended:?}");

@@ -100,8 +100,7 @@ fn an_id_may_be_shortened_to_what_only_it_begins_with() {
             env.run(&format!("show {short}")).fails(1, &["no such record"]);
         }
         env.run("archive 0192f5b1-7c1e-7000").success();
-        let explained = env.run("explain 0192f5b1").success().stdout;
-        assert_contains(&explained, ": ARCHIVED");
+        assert_contains(&env.run("explain 0192f5b1").success().stdout, ": ARCHIVED");
     });
 }
 

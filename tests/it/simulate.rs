@@ -324,8 +324,7 @@ fn the_load_of_the_real_table_is_foretold() {
     for now in (MIDNIGHT..MIDNIGHT + HOUR).step_by(300) {
         env.run_at(now, "process --progressive --joblog joblog -- false").silent();
     }
-    let tried = env.read("joblog").lines().count();
-    assert_eq!(tried, 150);
+    assert_eq!(env.read("joblog").lines().count(), 150);
     env.run("simulate --from-table --policy even --records 7").fails(2, &["--records"]);
     TestEnv::empty().run("simulate --from-table --policy even").fails(1, &["no database at"]);
 }

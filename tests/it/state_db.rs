@@ -89,8 +89,7 @@ fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
     let env = TestEnv::with_records(40, MIDNIGHT);
     let now = format!("@{MIDNIGHT}");
     let line = |number: usize| {
-        let days = number.to_string();
-        env.spawn(&format!("process --ndays {days} --now {now} -- true"))
+        env.spawn(&format!("process --ndays {} --now {now} -- true", number.to_string()))
     };
     let passes: Vec<_> = (1..=20).map(line).collect();
     for mut pass in passes {
@@ -139,17 +138,15 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
         }
         let status = env.run_at(MIDNIGHT, "status").success().stdout;
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
-        let says = "state.db, which is damaged; the next pass replaces it";
         assert_contains(&status, "some passes are not shown: could not ");
-        assert_contains(&status, says);
+        assert_contains(&status, "state.db, which is damaged; the next pass replaces it");
         let said = pass(&env, MIDNIGHT + HOUR, "true").success().stderr;
         assert_contains(&said, "state.db was damaged and was renamed to ");
         assert!(said.contains("your table is unchanged") && said.lines().count() == 1, "{said}");
         assert_eq!(env.statuses(), "1|SUCCESS");
         assert!(env.path("test.db.backlog/state.db.damaged").exists());
         pass(&env, MIDNIGHT + HOUR + MINUTE, "true").silent();
-        let found = env.passes(MIDNIGHT + HOUR)["lines"][0]["totals"]["succeeded"].clone();
-        assert_eq!(found, 1);
+        assert_eq!(env.passes(MIDNIGHT + HOUR)["lines"][0]["totals"]["succeeded"].clone(), 1);
     }
 }
 
@@ -161,8 +158,7 @@ fn a_database_of_another_program_is_left_as_it_is() {
     env.state("PRAGMA application_id = 7");
     fs::copy(env.db(), env.path("state.db")).unwrap();
     let why = "it is a database of another program or version: move it away";
-    let status = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert_contains(&status, why);
+    assert_contains(&env.run_at(MIDNIGHT, "status").success().stdout, why);
     for (line, path) in
         [("--fibonacci", STATE), ("--fibonacci --db state.db --state-dir .", "state.db")]
     {
@@ -251,8 +247,7 @@ fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
     assert_eq!(env.passes(MIDNIGHT)["lines"][0]["running"]["pid"], child.id());
     pausing.let_go();
     assert!(child.wait().unwrap().success());
-    let totals = env.passes(MIDNIGHT)["lines"][0]["totals"].clone();
-    assert_eq!(totals["succeeded"], 4);
+    assert_eq!(env.passes(MIDNIGHT)["lines"][0]["totals"].clone()["succeeded"], 4);
 }
 
 #[test]
@@ -407,8 +402,7 @@ fn a_record_whose_handler_runs_for_long_is_named_until_it_ends() {
     let pid = running.id();
     let says = format!("in hand since 2026-11-21T00:00:00Z, pid {pid}, pass {run}");
     assert_contains(&explain(), &says);
-    let listed = env.run_at(MIDNIGHT, "list --status NEW,ERROR").success().stdout;
-    assert_contains(&listed, &says);
+    assert_contains(&env.run_at(MIDNIGHT, "list --status NEW,ERROR").success().stdout, &says);
     let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
     assert_contains(&status, "\"in_hand\":1");
     let status = env.run_at(MIDNIGHT, "status --ndays 9").success().stdout;

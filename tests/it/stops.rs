@@ -37,8 +37,7 @@ fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
         ("cp test.db copy.db && mv copy.db test.db", "test.db was replaced while the pass ran"),
     ] {
         let env = TestEnv::with_records(4, HOUR_AGO);
-        let handler = breaking(&env, 4, how);
-        env.pass(&format!("--ndays 1 -- {handler}")).fails(1, &[says, lost]);
+        env.pass(&format!("--ndays 1 -- {}", breaking(&env, 4, how))).fails(1, &[says, lost]);
         assert_eq!(env.handled(), ["4"], "{how}");
     }
 }
@@ -60,8 +59,7 @@ fn a_state_directory_that_goes_during_a_pass_ends_it_before_another_handler_runs
 fn a_database_with_two_names_is_refused() {
     let env = TestEnv::with_records(1, HOUR_AGO);
     fs::hard_link(env.db(), env.path("other.db")).unwrap();
-    let ran = env.pass("--ndays 1 -- true");
-    ran.fails(1, &["the file has 2 names (hard links)", "keep one"]);
+    env.pass("--ndays 1 -- true").fails(1, &["the file has 2 names (hard links)", "keep one"]);
     env.run("status").success();
     assert_eq!(env.count("NEW"), 1);
 }
@@ -189,8 +187,7 @@ fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
                 --set status.new=waiting --set status.error=failed -- true";
     let says = "nothing was due: all 3 rows of table BACKLOG have a status that is not \
                 mapped: 'NEW'; map it as status.new";
-    let told = env.run_at(MIDNIGHT, args).success();
-    assert_contains(&told.stderr, says);
+    assert_contains(&env.run_at(MIDNIGHT, args).success().stderr, says);
     env.run_at(MIDNIGHT + 300, args).silent();
     let told = env.run_at(MIDNIGHT + 86_400, args).success();
     assert_contains(&told.stderr, says);
@@ -247,8 +244,7 @@ impl Signalled {
     /// The script notes in `pid` what the signal is sent to.
     fn new(script: &str, is_stream: bool) -> Self {
         let env = TestEnv::with_records(1, HOUR_AGO);
-        let pid = env.path_text("pid");
-        let handler = env.script("signalled", &script.replace("PID", &pid));
+        let handler = env.script("signalled", &script.replace("PID", &env.path_text("pid")));
         Self { env, handler, is_stream }
     }
 
@@ -364,8 +360,7 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
     let soon =
         "2: not stopped: passes note a handler after 10 s, and look for requests then; try again\n";
     assert_eq!(ran.stdout, soon);
-    let ran = stop("1").fails(1, &[""]);
-    assert_contains(&ran.stdout, " has had it in hand for 10 s\n");
+    assert_contains(&stop("1").fails(1, &[""]).stdout, " has had it in hand for 10 s\n");
     wait_until("the records are noted", || env.state("SELECT count(*) FROM running") == "2");
     let ran = stop("2 3 --set fibonacci=true").success();
     let expected = "2: stopped; the attempt does not count; next attempt in the next pass\n3: stopped; the attempt \

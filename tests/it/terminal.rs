@@ -106,8 +106,7 @@ fn the_bar_counts_what_may_be_tried() {
     let env = TestEnv::minimal();
     env.insert(40, MIDNIGHT);
     let line = format!("process --ndays 1 --max-records 7 --now @{MIDNIGHT} -- true");
-    let ran = env.at_terminal(80, &line, "");
-    assert_contains(&ran.stdout, "7/7, 0 failed, ");
+    assert_contains(&env.at_terminal(80, &line, "").stdout, "7/7, 0 failed, ");
 }
 
 #[test]
@@ -119,8 +118,7 @@ fn a_pass_that_a_person_stops_says_so() {
     let ran = env.at_terminal(80, &format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}"), "");
     assert_eq!(ran.exit, Some(130), "{ran:?}");
     assert_contains(&ran.stdout, "; stopped by Ctrl-C");
-    let status = env.run_at(MIDNIGHT, "status").success().stdout;
-    assert_contains(&status, "stopped by Ctrl-C");
+    assert_contains(&env.run_at(MIDNIGHT, "status").success().stdout, "stopped by Ctrl-C");
 }
 
 #[test]

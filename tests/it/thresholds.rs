@@ -74,8 +74,7 @@ fn each_figure_is_what_its_name_says() {
         "CRITICAL: overdue_lines 1 (>0); 1 archived in 24 h",
     );
     // A day later nothing of it is of the last 24 hours.
-    let later = now + 24 * HOUR;
-    answers(&status(&env, later, "--fail-if archived_24h>0"), 0, "OK: archived_24h 0");
+    answers(&status(&env, now + 24 * HOUR, "--fail-if archived_24h>0"), 0, "OK: archived_24h 0");
 }
 
 #[test]
@@ -103,8 +102,7 @@ fn what_cannot_be_told_is_unknown() {
     let elsewhere = status(&env, MIDNIGHT, "--db none.db --fail-if due>0");
     assert_eq!(elsewhere.exit, Some(3));
     assert_eq!(elsewhere.stdout.lines().count(), 1);
-    let no_file = status(&env, MIDNIGHT, "--config none.toml --fail-if due>0");
-    assert_eq!(no_file.exit, Some(3));
+    assert_eq!(status(&env, MIDNIGHT, "--config none.toml --fail-if due>0").exit, Some(3));
 }
 
 #[test]
@@ -141,8 +139,7 @@ fn the_worst_of_all_queues_counts() {
     let run = |toml: &str, limits: &str| {
         env.write("backlog.toml", toml);
         let now = format!("@{}", MIDNIGHT + HOUR);
-        let words = format!("status --now {now} {limits}");
-        env.command(&words).env_remove("BACKLOG_DB").ran()
+        env.command(&format!("status --now {now} {limits}")).env_remove("BACKLOG_DB").ran()
     };
     let (both, one_gone) = (toml.concat(), toml.concat() + &queue("gone", "GONE"));
     answers(&run(&both, "--fail-if due>9"), 0, "OK: queue mails: due 1; queue hooks: due 1");

@@ -95,8 +95,7 @@ fn check_names_a_trigger_that_is_none() {
     let check = env.run("check --ndays 1 -- /bin/true");
     assert!(check.exit == Some(1) && check.stdout.contains(refused), "{check:?}");
     env.write("backlog.toml", "[defaults]\non_success = \"delete\"\n");
-    let check = env.run("check --ndays 1 -- /bin/true");
-    assert_contains(&check.stdout, "no such function: nosuch");
+    assert_contains(&env.run("check --ndays 1 -- /bin/true").stdout, "no such function: nosuch");
 }
 
 #[test]

@@ -76,8 +76,7 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
             continue;
         }
         assert_contains(&found, &format!("{script} cannot be run: {says}"));
-        let ran = pass(&env, "", &script).fails(1, &[exit, says]);
-        assert_lacks(&ran.stderr, "in PATH,");
+        assert_lacks(&pass(&env, "", &script).fails(1, &[exit, says]).stderr, "in PATH,");
         if exit == "could not run" {
             pass(&env, "--stream", &script).fails(1, &[exit, says]);
         }
@@ -234,8 +233,7 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     env.run("init --queue mails --db other.db").success();
     assert_eq!(env.run("list --queue mails").success().stderr, "", "cron is not told");
     let process = "process --fibonacci --queue mails -v --dry-run -- true";
-    let ran = env.command(process).envs(limit).ran();
-    assert_eq!(ran.success().stderr, "");
+    assert_eq!(env.command(process).envs(limit).ran().success().stderr, "");
     env.write("backlog.toml", "[queue.mails]\n");
     assert!(!says("--queue mails", &[]).contains("is only a name"));
 }
@@ -265,8 +263,7 @@ fn all_that_is_missing_is_told_at_once() {
     says(env.run("process -- true"), &[schedule]);
     says(without_database(&env, "status"), &[database]);
     // What is said wrong goes first.
-    let wrong = [("BACKLOG_JOBS", "four")];
-    let ran = env.command("process --ndays 1").envs(wrong).ran();
+    let ran = env.command("process --ndays 1").envs([("BACKLOG_JOBS", "four")]).ran();
     ran.fails(2, &["BACKLOG_JOBS=four: write a whole number from 1 to 1,024\n"]);
 }
 

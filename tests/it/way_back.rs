@@ -154,8 +154,7 @@ fn a_restore_that_the_table_refuses_is_found_by_a_rehearsal() {
 #[test]
 fn an_end_that_the_table_refuses_only_after_the_last_attempt_is_found_by_a_rehearsal() {
     let checked = "gone INTEGER NOT NULL DEFAULT 0, CHECK (NOT (gone = 1 AND tries >= 3)))";
-    let schema = TABLE.replace("gone INTEGER NOT NULL DEFAULT 0)", checked);
-    let env = TestEnv::with_schema(&schema);
+    let env = TestEnv::with_schema(&TABLE.replace("gone INTEGER NOT NULL DEFAULT 0)", checked));
     let config = "max_attempts = 3\nwhere = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }\n\
                   where_archived = 'gone = 1'\non_restore = { gone = 0 }";
     env.write("backlog.toml", format!("{USUAL}{config}"));

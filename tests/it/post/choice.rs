@@ -76,8 +76,7 @@ fn command_over_webhook(more: &str) {
     let server = serving(fine());
     let env = one_record();
     describe(&env, &format!("post = '{}'\n{more}", server.url("/")));
-    let handler = env.noting("exit 0");
-    env.pass(&format!("-- {handler}")).silent();
+    env.pass(&format!("-- {}", env.noting("exit 0"))).silent();
     assert_eq!(env.handled(), ["7"], "{more}");
     assert!(server.received().is_empty());
 }
@@ -194,8 +193,7 @@ fn check_finds_what_a_pass_would_refuse() {
     ] {
         let ran = env.run_at(MIDNIGHT, &format!("check --fibonacci {args}"));
         assert_ne!(ran.exit, Some(0), "{ran:?}");
-        let said = format!("{}{}", ran.stdout, ran.stderr);
-        assert_contains(&said, says);
+        assert_contains(&format!("{}{}", ran.stdout, ran.stderr), says);
     }
 }
 
@@ -227,8 +225,7 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
     let args = format!("crontab --progressive --post {NOBODY}");
     let mut command = env.command(&args);
     let ran = command.env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty").ran();
-    let lines = ran.success().stdout;
-    assert_contains(&lines, "\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n");
+    assert_contains(&ran.success().stdout, "\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n");
     // Pasted as it is, it lets nothing go out unsigned.
     let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
     pass_in(&env, &variables, NOBODY, "").fails(2, &["is not base64"]);
@@ -275,8 +272,6 @@ fn a_variable_never_makes_a_line_of_a_crontab() {
         crontab(value)
             .fails(2, &["a crontab cannot set the variable PGAPPNAME: it holds a control"]);
     }
-    let lines = crontab("it's \\ fine").success().stdout;
-    assert_contains(&lines, "\nPGAPPNAME=\"it's \\ fine\"\n");
-    let lines = crontab("\"quoted\"").success().stdout;
-    assert_contains(&lines, "\nPGAPPNAME='\"quoted\"'\n");
+    assert_contains(&crontab("it's \\ fine").success().stdout, "\nPGAPPNAME=\"it's \\ fine\"\n");
+    assert_contains(&crontab("\"quoted\"").success().stdout, "\nPGAPPNAME='\"quoted\"'\n");
 }

@@ -268,8 +268,7 @@ fn each_record_may_be_signed_with_a_secret_of_its_own() {
     }
     let url = server.url("/");
     // The variable may be there for other lines.
-    let variables = [(SECRET, WHSEC)];
-    pass_in(&env, &variables, &url, "--secret-column secret --jobs 1").silent();
+    pass_in(&env, &[(SECRET, WHSEC)], &url, "--secret-column secret --jobs 1").silent();
     let mut received = server.received();
     received.sort_by_key(|it| String::from_utf8(it.body.clone()).unwrap());
     for (request, key) in received.iter().zip(keys) {

@@ -127,8 +127,7 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
 fn crontab_says_how_keys_are_made() {
     let env = one_record();
     let args = format!("crontab --fibonacci --post {NOBODY} --idempotency-key ''");
-    let lines = env.run(&args).success().stdout;
-    assert_contains(&lines, " --idempotency-key '' ");
+    assert_contains(&env.run(&args).success().stdout, " --idempotency-key '' ");
 }
 
 #[test]
@@ -161,8 +160,7 @@ fn keys_of(env: &TestEnv, answers: &[Answer], options: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for (answer, hours) in answers.iter().zip(0..) {
         let server = serving(answer.clone());
-        let url = server.url("/");
-        let args = format!("process --ndays 2 --timeout 300ms --post {url}");
+        let args = format!("process --ndays 2 --timeout 300ms --post {}", server.url("/"));
         env.run_at(MIDNIGHT + hours * HOUR, &format!("{args} {options}")).silent();
         let received = server.received();
         let key = received.first().and_then(|it| it.header("idempotency-key"));
@@ -253,8 +251,7 @@ fn webhook_id_is_the_same_for_every_attempt() {
     for (answer, hours) in [oops(), lost(), oops(), fine()].into_iter().zip(0..) {
         let server = serving(answer);
         let now = format!("@{}", MIDNIGHT + hours * HOUR);
-        let url = server.url("/");
-        let args = format!("process --ndays 2 --now {now} --post {url}");
+        let args = format!("process --ndays 2 --now {now} --post {}", server.url("/"));
         env.command(&args).envs([SECRET]).output().unwrap();
         assert_eq!(headers(&server, "webhook-id"), [Some(key(7))]);
     }
@@ -282,8 +279,7 @@ fn the_key_survives_a_killed_pass() {
         assert_ne!(sent, [key(7)]);
         // The guard of the killed pass may hold the claim for a moment.
         let ready = serving(lost());
-        let url = ready.url("/");
-        let args = format!("process --ndays 2 --drain --post {url}");
+        let args = format!("process --ndays 2 --drain --post {}", ready.url("/"));
         env.run_at(MIDNIGHT + 2 * HOUR, &args).silent();
         assert_eq!(keys(&ready), sent);
         assert_eq!(keys_of(&env, &[oops()], ""), sent);
@@ -344,11 +340,9 @@ fn a_table_that_does_not_date_its_failures_says_so_in_its_errors() {
              TEXT, LAST_ERROR TEXT{columns})"
         ));
         env.insert_one(7, MIDNIGHT - 60);
-        let answers = [lost(), oops(), lost(), oops(), oops(), fine()];
-        let keys = keys_of(&env, &answers, "");
+        let keys = keys_of(&env, &[lost(), oops(), lost(), oops(), oops(), fine()], "");
         let named = |number: i64| format!("{}/{number}", key(7));
-        let expected = [key(7), key(7), named(1), named(1), named(2), named(3)];
-        assert_eq!(keys, expected, "{columns}");
+        assert_eq!(keys, [key(7), key(7), named(1), named(1), named(2), named(3)], "{columns}");
         assert_eq!(env.query(LAST_ERROR), "next key 3: HTTP 500 Internal Server Error");
     }
 }
@@ -357,8 +351,7 @@ fn a_table_that_does_not_date_its_failures_says_so_in_its_errors() {
 fn a_table_that_keeps_no_errors_has_one_key_for_ever() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT - 60);
-    let keys = keys_of(&env, &[oops(), lost(), later(), fine()], "");
-    assert_eq!(keys, vec![key(7); 4]);
+    assert_eq!(keys_of(&env, &[oops(), lost(), later(), fine()], ""), vec![key(7); 4]);
 }
 
 #[test]

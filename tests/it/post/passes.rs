@@ -129,8 +129,7 @@ fn who_is_told_of_archived_records_is_told_of_those_a_webhook_refused() {
     let args = format!("--give-up-on 4xx --on-archive {told}");
     pass(&env, &server.url("/{ID}"), &args).fails(1, &["record 1 was given up"]);
     assert_eq!(env.read("told.log"), "1 1\n");
-    let json = json(&env.read("json"));
-    assert_eq!(json["ID"], 1);
+    assert_eq!(json(&env.read("json"))["ID"], 1);
 }
 
 #[test]
@@ -192,8 +191,7 @@ fn an_attempt_without_an_answer_has_no_http_status() {
     let server = serving(Answer::default().close());
     let env = records(1);
     pass(&env, &server.url("/"), "--joblog joblog").silent();
-    let log = env.read("joblog");
-    assert_contains(&log, "\"http_status\":null");
+    assert_contains(&env.read("joblog"), "\"http_status\":null");
 }
 
 #[test]
@@ -323,8 +321,7 @@ fn a_queue_of_pgmq_is_posted_as_well() {
     let key = received[0].header("idempotency-key").unwrap();
     let date =
         database.query("SELECT to_json(enqueued_at) #>> '{}' FROM pgmq.a_jobs WHERE msg_id = 1");
-    let date = key.strip_suffix(&date.replace(' ', "")).unwrap_or_default();
-    assert!(date.ends_with("/1/"), "{key}");
+    assert!(key.strip_suffix(&date.replace(' ', "")).unwrap_or_default().ends_with("/1/"), "{key}");
 
     // The message alone, as it is.
     let server = serving(fine());

@@ -171,8 +171,7 @@ fn the_timeout_is_reckoned_from_the_last_answer() {
 #[test]
 fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
     let env = records(3);
-    let late = SUCCEEDS.replace("-un", "-n");
-    let ran = pass(&env, "--ndays 1 --timeout 200ms --grace 1h", &late);
+    let ran = pass(&env, "--ndays 1 --timeout 200ms --grace 1h", &SUCCEEDS.replace("-un", "-n"));
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
     assert_eq!(
         (ran.exit, &*ran.stderr),

@@ -38,8 +38,7 @@ while chunk := os.read(0, 65536):
 "#;
 
 fn lines(env: &TestEnv, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(env.path(file)).unwrap_or_default();
-    text.lines().map(String::from).collect()
+    fs::read_to_string(env.path(file)).unwrap_or_default().lines().map(String::from).collect()
 }
 
 /// Kills one pass for each allowed attempt, as soon as its handler has all records, and lets the next pass

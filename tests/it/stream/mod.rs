@@ -71,8 +71,7 @@ fn records(count: i64) -> TestEnv {
 }
 
 fn lines(env: &TestEnv, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(env.path(file)).unwrap_or_default();
-    text.lines().map(String::from).collect()
+    fs::read_to_string(env.path(file)).unwrap_or_default().lines().map(String::from).collect()
 }
 
 /// ID, STATUS, FAILURES and LAST_ERROR of each record.

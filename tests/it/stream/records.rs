@@ -317,8 +317,7 @@ fn output_without_an_end_is_an_error_and_not_kept() {
 fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
     let env = records(1);
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
-    let handler = python(&env, &deaf);
-    pass(&env, "--ndays 1", &format!("python3 {handler}"))
+    pass(&env, "--ndays 1", &format!("python3 {}", python(&env, &deaf)))
         .fails(1, &["is not a reply, not JSON: xxxx"]);
     assert_eq!(env.statuses(), "1|NEW");
     assert_peak(&env);
@@ -399,8 +398,7 @@ fn a_column_named_backlog_id_is_the_tables_own() {
     let env = records(1);
     env.sql("ALTER TABLE BACKLOG ADD COLUMN Backlog_ID TEXT DEFAULT 'x'");
     let text = "for it in records():\n    note('keys', *it.keys())\n    answer(it['ID'])\n";
-    let handler = python(&env, text);
-    pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
+    pass(&env, "--ndays 1", &format!("python3 {}", python(&env, text))).silent();
     let [keys] = lines(&env, "keys").try_into().unwrap();
     assert!(keys.ends_with("Backlog_ID") && !keys.contains("backlog_id"), "{keys}");
 }

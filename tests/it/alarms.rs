@@ -81,9 +81,8 @@ fn a_dead_cron_is_told() {
 fn a_hung_pass_is_told() {
     let env = TestEnv::with_record(1, MIDNIGHT - MINUTE);
     let staying = env.staying();
-    let now = format!("@{MIDNIGHT}");
     let words =
-        format!("process --progressive --now {now} --timeout 20m -- {}", sh(&staying.script));
+        format!("process --progressive --now @{MIDNIGHT} --timeout 20m -- {}", sh(&staying.script));
     let child = env.spawn(&words);
     staying.wait_for_begin();
     assert_eq!(alarm(&env, MIDNIGHT + 14 * MINUTE).split(':').next(), Some("0 OK"));
@@ -140,8 +139,8 @@ fn records_of_an_old_date_are_overdue_only_once_a_pass_should_have_tried_them() 
 fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
     let env = TestEnv::with_record(1, MIDNIGHT - MINUTE);
     let pausing = env.pausing();
-    let now = format!("@{MIDNIGHT}");
-    let child = env.spawn(&format!("process --progressive --now {now} -- {}", sh(&pausing.script)));
+    let child =
+        env.spawn(&format!("process --progressive --now @{MIDNIGHT} -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let said = alarm(&env, MIDNIGHT + 90 * MINUTE);
     assert!(said.starts_with("0 OK: "), "{said}");

@@ -1,6 +1,6 @@
 //! What cron's mail says of archived records.
 
-use crate::testenv::{HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_lacks, quoted, sh};
+use crate::testenv::{HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_lacks, quoted, records, sh};
 
 /// Fails by one of two causes, the second one for each third record.
 const TWO_CAUSES: &str = "[ $((BACKLOG_ID % 3)) = 0 ] && echo 'HTTP 422 no amount' >&2 || echo \"HTTP 410 gone: $BACKLOG_ID\" >&2; exit 1";
@@ -29,7 +29,7 @@ fn shlex_split(line: &str) -> Vec<String> {
 
 #[test]
 fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
-    let env = TestEnv::with_records(3, MIDNIGHT - 60);
+    let env = records(3);
     let first = pass(&env, "-- false");
     let lines: Vec<_> = first.stderr.lines().collect();
     assert_eq!(lines[0], "backlog: record 3 failed after 1 attempt; archived: exit status 1");
@@ -50,7 +50,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
 
 #[test]
 fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
-    let env = TestEnv::with_records(130, MIDNIGHT - 60);
+    let env = records(130);
     let ran = pass(&env, &format!("-- {}", sh(TWO_CAUSES)));
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!((ran.exit, lines.len()), (Some(1), 13));

@@ -28,8 +28,7 @@ fn run(env: &TestEnv, args: &str) -> Ran {
 
 /// The findings about something, as `level text`.
 fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
-    let now = format!("@{MIDNIGHT}");
-    let ran = run(env, &format!("check --json --now {now} {args}"));
+    let ran = run(env, &format!("check --json --now @{MIDNIGHT} {args}"));
     let json = ran.json();
     let mends = ran.stdout.contains("\"level\":\"error\"");
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
@@ -1100,8 +1099,7 @@ fn what_only_the_application_has_is_named_before_a_pass_meets_it() {
         env.sql(
             "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'nocase', 'folded')",
         );
-        let now = format!("@{MIDNIGHT}");
-        let ran = run(&env, &format!("check --now {now} --ndays 9 -- /bin/true"));
+        let ran = run(&env, &format!("check --now @{MIDNIGHT} --ndays 9 -- /bin/true"));
         assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{schema}: {ran:?}");
         let mends = |line: &str| line.starts_with("error") && line.contains(says);
         assert!(ran.stdout.lines().any(mends), "{schema}: {ran:?}");

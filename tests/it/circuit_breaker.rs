@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use crate::testenv::{MIDNIGHT, MINUTE, POSTGRES_SCHEMA, Ran, SCHEMA, TestEnv, assert_contains};
+use crate::testenv::{MIDNIGHT, MINUTE, POSTGRES_SCHEMA, SCHEMA, TestEnv, assert_contains};
 use test_support::cluster::cluster;
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
@@ -19,10 +19,6 @@ const MODES: [&str; 7] = [
     "--progressive",
     "--policy constant:delay=5m --by-age --drain",
 ];
-
-fn pass(env: &TestEnv, mode: &str, handler: &str) -> Ran {
-    env.pass(&format!("{mode} {handler}"))
-}
 
 fn ids(env: &TestEnv, status: &str) -> String {
     let sql = "SELECT coalesce(group_concat(ID, ' '), '') FROM (SELECT ID FROM BACKLOG \
@@ -75,7 +71,7 @@ fn a_damaged_row_does_not_keep_the_others_from_being_handled() {
         );
         damage(&env, b'X');
         let says = ["record 2 is not tried: it could not be read", "malformed"];
-        pass(&env, mode, "-- true").fails(1, &says);
+        env.pass(&format!("{mode} -- true")).fails(1, &says);
         assert_eq!(
             env.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'SUCCESS'"),
             "3",
@@ -98,7 +94,7 @@ fn a_damaged_row_is_searched_around() {
     }
     damage(&env, b'X');
     let says = ["row 2 of table BACKLOG could not be read", "could not read all of"];
-    pass(&env, "--ndays 1", "-- true").fails(1, &says);
+    env.pass("--ndays 1 -- true").fails(1, &says);
     assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE ID <> 2 AND rowid IN (1, 3, 4)"), "1\n3\n4");
     let done = "SELECT count(*) FROM (SELECT STATUS FROM BACKLOG WHERE ID IN (1, 3, 4)) \
                 WHERE STATUS = 'SUCCESS'";
@@ -115,7 +111,7 @@ fn rows_that_cannot_be_written_do_not_keep_the_others_from_being_handled() {
         let handler = env.noting("");
         let says =
             ["record 5 is not tried", "STATUS = 'ERROR': frozen", "2 more records: the same"];
-        pass(&env, mode, &format!("-- {handler}")).fails(1, &says);
+        env.pass(&format!("{mode} -- {handler}")).fails(1, &says);
         assert_eq!(ids(&env, "SUCCESS"), "1 2", "{mode:?}");
         assert_eq!(env.handled(), ["2", "1"], "no handler runs for nothing: {mode:?}");
     }
@@ -127,7 +123,7 @@ fn rows_in_between_that_cannot_be_written_do_not_keep_the_others_from_being_hand
     for mode in MODES {
         let env = with_uncountable(8, "IN (2, 4, 5, 6)");
         let says = ["record 6 is not tried: it cannot be set to ERROR: CHECK constraint failed"];
-        pass(&env, mode, "-- true").fails(1, &says);
+        env.pass(&format!("{mode} -- true")).fails(1, &says);
         assert_eq!(ids(&env, "SUCCESS"), "1 3 7 8", "{mode:?}");
     }
 }
@@ -141,7 +137,7 @@ fn a_row_whose_outcome_is_refused_does_not_stop_the_pass() {
          BEGIN SELECT RAISE(ABORT, 'frozen'); END",
     );
     let says = ["record 2 is not tried", "STATUS = 'SUCCESS': frozen; no handler was started"];
-    pass(&env, "--ndays 1", "-- true").fails(1, &says);
+    env.pass("--ndays 1 -- true").fails(1, &says);
     assert_eq!((ids(&env, "SUCCESS"), ids(&env, "NEW")), ("1 3".into(), "2".into()));
 }
 
@@ -151,10 +147,10 @@ fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
         let env = TestEnv::with_records(26, HOUR_AGO);
         freeze(&env, "> 1");
         let says = ["10 records in a row had no outcome, the last one is 17", "this pass ends"];
-        pass(&env, mode, "-- true").fails(1, &says);
-        pass(&env, mode, "-- true").fails(1, &["the last one is 7:"]);
+        env.pass(&format!("{mode} -- true")).fails(1, &says);
+        env.pass(&format!("{mode} -- true")).fails(1, &["the last one is 7:"]);
         assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
-        pass(&env, mode, "-- true").fails(1, &[]);
+        env.pass(&format!("{mode} -- true")).fails(1, &[]);
         assert_eq!(ids(&env, "SUCCESS"), "1", "{mode:?}");
     }
 }
@@ -169,7 +165,7 @@ fn a_handler_that_cannot_be_run_for_some_records_costs_those_an_attempt() {
     for mode in MODES {
         let env = TestEnv::with_records(5, HOUR_AGO);
         let handler = missing_for(&env, "3|4|5");
-        pass(&env, mode, &format!("-- {handler}")).success();
+        env.pass(&format!("{mode} -- {handler}")).success();
         assert_eq!(env.handled(), ["5", "4", "3", "2", "1"], "{mode:?}");
         assert_eq!((ids(&env, "SUCCESS"), ids(&env, "ERROR")), ("1 2".into(), "3 4 5".into()));
         let row = "SELECT DISTINCT FAILURES, LAST_ERROR FROM BACKLOG WHERE STATUS = 'ERROR'";
@@ -183,7 +179,7 @@ fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
         let env = TestEnv::with_records(3, HOUR_AGO);
         let handler = missing_for(&env, "*");
         let says = ["record 3 stays as it was: the handler exited with 127", "2 more records"];
-        pass(&env, mode, &format!("-- {handler}")).fails(1, &says);
+        env.pass(&format!("{mode} -- {handler}")).fails(1, &says);
         assert_eq!(env.handled(), ["3", "2", "1"], "{mode:?}");
         assert_eq!(
             env.query("SELECT DISTINCT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
@@ -198,7 +194,7 @@ fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
         let says = format!("10 records in a row had no outcome, the last one is {last}:");
-        pass(&env, "--ndays 1", &format!("-- {handler}")).fails(1, &[&says]);
+        env.pass(&format!("--ndays 1 -- {handler}")).fails(1, &[&says]);
         assert_eq!(env.handled().len(), 10);
     }
     assert_eq!(env.count("NEW"), 12);
@@ -217,7 +213,7 @@ fn an_error_that_the_table_refuses_is_left_out() {
         "[ $BACKLOG_ID = 1 ] || echo $BACKLOG_ID: no route at all >&2
         [ $BACKLOG_ID = 1 ] && echo short >&2; exit 1",
     );
-    pass(&env, "--fibonacci", &format!("-- {handler}")).success();
+    env.pass(&format!("--fibonacci -- {handler}")).success();
     let rows = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG";
     assert_eq!(env.query(rows), "1|ERROR|1|short\n2|ERROR|1|\n3|ERROR|1|");
     let ran = env.run_at(MIDNIGHT + MINUTE, "process --fibonacci -- true");
@@ -237,7 +233,7 @@ fn an_error_in_letters_that_the_database_has_not_is_left_out() {
     latin.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z'), ('2026-11-20T23:00:00Z')");
     let env = TestEnv::on(&latin);
     let handler = env.script("handler", "echo '→ no route' >&2; exit 1");
-    pass(&env, "--fibonacci", &format!("-- {handler}")).success();
+    env.pass(&format!("--fibonacci -- {handler}")).success();
     assert_eq!(
         latin.query("SELECT DISTINCT status, failures, last_error FROM backlog"),
         "ERROR|1|"
@@ -253,7 +249,7 @@ fn rows_that_share_an_id_are_an_error_at_the_end() {
            (7, 'NEW', '2026-11-20T23:00:00Z'), (7, 'NEW', '2026-11-20T23:00:00Z')",
     );
     let says = ["1 record was not tried: more than one row has the id 7"];
-    pass(&env, "--ndays 1", "-- true").fails(1, &says);
+    env.pass("--ndays 1 -- true").fails(1, &says);
     assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");
 }
 
@@ -292,7 +288,7 @@ fn rows_that_a_server_does_not_let_be_written_hold_up_no_other() {
         );
         let env = TestEnv::on(&database);
         let says = ["record 1 is not tried", "frozen", "record 2 is not tried", "did not take"];
-        pass(&env, mode, "-- true").fails(1, &says);
+        env.pass(&format!("{mode} -- true")).fails(1, &says);
         let done = "SELECT string_agg(id::text, ' ' ORDER BY id) FROM backlog \
                     WHERE status = 'SUCCESS'";
         assert_eq!(database.query(done), "4 5", "{mode:?}");
@@ -445,7 +441,7 @@ fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
     holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 2 FOR UPDATE").unwrap();
     let says = ["record 2 is not tried: it cannot be set to ERROR", "lock timeout"];
     let env = TestEnv::on(&database);
-    pass(&env, "--fibonacci", "-- true").fails(1, &says);
+    env.pass("--fibonacci -- true").fails(1, &says);
     let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
     assert_eq!(rows, "1|SUCCESS\n2|NEW\n3|SUCCESS\n4|SUCCESS");
 }

@@ -71,10 +71,9 @@ fn two_passes_at_once_handle_each_record_once() {
     let env = TestEnv::new().given_away();
     env.insert(500, MIDNIGHT);
     let handler = tracing(&env, "");
-    let now = format!("@{MIDNIGHT}");
     let children: Vec<_> = ["1", "2"]
         .map(|ndays| {
-            env.spawn(&format!("process --now {now} --ndays {ndays} --jobs 2 -- {handler}"))
+            env.spawn(&format!("process --now @{MIDNIGHT} --ndays {ndays} --jobs 2 -- {handler}"))
         })
         .into();
     for child in children {
@@ -93,8 +92,7 @@ fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
     let (begun, go) = (env.path_text("begun"), env.path("go"));
     let waiting = waiting.replace("GO", &go.display().to_string());
     let waiting = env.script("waiting", &format!("echo $BACKLOG_ID >{begun}\n{waiting}"));
-    let now = format!("@{MIDNIGHT}");
-    let pass = format!("process --now {now} --grace 0s --max-records 1 --ndays");
+    let pass = format!("process --now @{MIDNIGHT} --grace 0s --max-records 1 --ndays");
     let mut other = env.spawn(&format!("{pass} 1 -- {waiting}"));
     wait_until("a record is in other hands", || {
         std::fs::read_to_string(&begun).is_ok_and(|id| id.ends_with('\n'))
@@ -109,7 +107,7 @@ fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
              while [ -e /proc/{pid} ] && ! grep -q 'State:.Z' /proc/{pid}/status; do sleep 0.01; done"
         ),
     );
-    env.run(&format!("process --now {now} --ndays 2 -- {ending}")).silent();
+    env.run(&format!("process --now @{MIDNIGHT} --ndays 2 -- {ending}")).silent();
     assert!(other.wait().unwrap().code().is_some());
     env
 }
@@ -183,9 +181,8 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
                  while [ ! -e {go} ]; do sleep 0.01; done\nsleep 0.005; exit 1"
             ),
         );
-        let now = format!("@{MIDNIGHT}");
         let pass = |ndays: &str| {
-            let words = format!("process --now {now} --ndays {ndays} --jobs 4");
+            let words = format!("process --now @{MIDNIGHT} --ndays {ndays} --jobs 4");
             let mut command = env.command(&format!("{words} {more} -- {failing}"));
             command.env("BACKLOG_NDAYS", ndays);
             command
@@ -260,8 +257,8 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
     );
     let read = env.path_text("read");
     let handler = env.script("sizing", &format!("size=$(wc -c); echo $BACKLOG_ID $size >>{read}"));
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("process --now {now} --ndays 1 --jobs 4 --set payload=PAYLOAD -- {handler}");
+    let args =
+        format!("process --now @{MIDNIGHT} --ndays 1 --jobs 4 --set payload=PAYLOAD -- {handler}");
     let noted = || std::fs::read_to_string(&read).unwrap_or_default();
     for round in 0..40 {
         let before = noted().len();
@@ -273,7 +270,7 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     }
     // The watchdog of the last pass may still be at work, and its handlers may note what they read.
-    env.run(&format!("process --now {now} --ndays 1 --drain -- true")).silent();
+    env.run(&format!("process --now @{MIDNIGHT} --ndays 1 --drain -- true")).silent();
     for line in noted().lines() {
         let (id, size) = line.split_once(' ').unwrap();
         let whole = if id.parse::<i64>().unwrap() % 2 == 1 { "100" } else { "200000" };
@@ -290,8 +287,8 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
         "stubborn",
         &format!("trap '' TERM; echo begin $BACKLOG_ID $$ >>{log}; setsid sleep 1000 & sleep 1000; echo end >>{log}"),
     );
-    let now = format!("@{MIDNIGHT}");
-    let mut child = env.spawn(&format!("process --now {now} --ndays 1 --jobs 3 -- {handler}"));
+    let mut child =
+        env.spawn(&format!("process --now @{MIDNIGHT} --ndays 1 --jobs 3 -- {handler}"));
     let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     wait_until("three handlers begin", || began() == 3);
     // The watchdog does not take a signal for the end of the pass.
@@ -308,7 +305,7 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
              done; exit 0"
         ),
     );
-    env.run(&format!("process --now {now} --ndays 1 --drain -- {check}")).silent();
+    env.run(&format!("process --now @{MIDNIGHT} --ndays 1 --drain -- {check}")).silent();
     assert_eq!(env.count("SUCCESS"), 3);
     let left = Command::new("pgrep").args(["-f", "^sleep 1000$"]).output();
     if let Ok(left) = left {
@@ -395,8 +392,8 @@ fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
 fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     let env = TestEnv::with_records(1, MIDNIGHT);
     let pausing = env.pausing();
-    let now = format!("@{MIDNIGHT}");
-    let first = env.spawn(&format!("process --now {now} --ndays 1 -- {}", sh(&pausing.script)));
+    let first =
+        env.spawn(&format!("process --now @{MIDNIGHT} --ndays 1 -- {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (2, '2026-11-21')");
     let handler = env.noting("exit 0");
@@ -404,7 +401,7 @@ fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     assert_eq!(env.handled(), [""; 0], "the same line leaves all to the first");
     env.pass(&format!("--ndays 2 -- {handler}")).silent();
     assert_eq!(env.handled(), ["2"], "another line does not touch the claimed record");
-    let waiting = env.spawn(&format!("process --now {now} --ndays 1 --wait -- {handler}"));
+    let waiting = env.spawn(&format!("process --now @{MIDNIGHT} --ndays 1 --wait -- {handler}"));
     pausing.let_go();
     assert!(first.wait_with_output().unwrap().status.success());
     assert!(waiting.wait_with_output().unwrap().status.success());
@@ -434,13 +431,12 @@ fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
         let days: i64 = tiers[id as usize % 6].parse().unwrap();
         env.insert_one(id + 1, MIDNIGHT - days * DAY - 60);
     }
-    let now = format!("@{MIDNIGHT}");
     for round in 1..=10 {
         let passes: Vec<_> = tiers
             .windows(2)
             .map(|pair| {
                 env.spawn(&format!(
-                    "process --now {now} --min-ndays {} --ndays {} -- false",
+                    "process --now @{MIDNIGHT} --min-ndays {} --ndays {} -- false",
                     pair[0], pair[1]
                 ))
             })

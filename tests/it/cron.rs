@@ -151,8 +151,7 @@ fn passed(now: i64, set: &dyn Fn(&mut Command)) -> String {
     env.sql(
         "UPDATE BACKLOG SET DATE_INSERTED = replace(replace(DATE_INSERTED, 'T', ' '), 'Z', '')",
     );
-    let now = format!("@{now}");
-    let mut command = env.command(&format!("process --now {now} --ndays 1 -- true"));
+    let mut command = env.command(&format!("process --now @{now} --ndays 1 -- true"));
     command.env_clear().env("BACKLOG_DB", env.db()).env("PATH", "/usr/bin:/bin");
     set(&mut command);
     let output = command.stdin(Stdio::null()).output().unwrap();

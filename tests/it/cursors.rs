@@ -39,9 +39,8 @@ fn killed_at(env: &TestEnv, now: i64, handler: &str) {
 /// A pass of another line that is at the record, until it is let go and fails.
 fn held(env: &TestEnv) -> (Pausing, Child) {
     let pausing = env.pausing();
-    let now = format!("@{SLOT}");
     let script = format!("{}; exit 1", pausing.script);
-    let child = env.spawn(&format!("process --ndays 9 --now {now} -- {}", sh(&script)));
+    let child = env.spawn(&format!("process --ndays 9 --now @{SLOT} -- {}", sh(&script)));
     pausing.wait_for_begin();
     (pausing, child)
 }
@@ -62,9 +61,8 @@ fn a_record_that_is_held_when_its_slot_comes_is_tried_by_the_next_pass() {
 fn a_drain_waits_for_a_record_that_is_held_when_its_slot_comes() {
     let env = one_failed_record();
     let (pausing, mut holder) = held(&env);
-    let now = format!("@{SLOT}");
     let handler = env.noting("exit 1");
-    let words = format!("process --progressive --drain -vv --now {now} -- {handler}");
+    let words = format!("process --progressive --drain -vv --now @{SLOT} -- {handler}");
     let mut drain = env.spawn_logging(&words);
     env.logs("record 7 is in the hands of another pass");
     pausing.let_go();

@@ -1,6 +1,6 @@
 //! Text that is not UTF-8: handed over as it is, or refused by name, and never changed.
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, assert_contains, quoted};
+use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, quoted};
 use test_support::server::{Answer, Server};
 
 /// `a`, and a byte that is no character, as SQLite holds them in a column of text.
@@ -29,17 +29,13 @@ fn one_record() -> TestEnv {
     env
 }
 
-fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.pass(&format!("{options} {handler}"))
-}
-
 #[test]
 fn a_payload_passes_to_a_command_and_to_a_webhook_byte_by_byte() {
     let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
     let url = server.url("/");
     for handler in ["-- tee read", &format!("--post {url}")] {
         let env = one_record();
-        pass(&env, "--fibonacci --set payload=PAYLOAD", handler).silent();
+        env.pass(&format!("--fibonacci --set payload=PAYLOAD {handler}")).silent();
         let read = if handler.starts_with("-- ") {
             std::fs::read(env.path("read")).unwrap()
         } else {
@@ -57,7 +53,7 @@ fn arguments_and_variables_are_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT} || x'FE', STATUS = 'ERROR'"));
     let handler = env.script("said", "printf %s \"$1 $BACKLOG_ROW_LAST_ERROR\" >said");
-    pass(&env, "--ndays 1 --set payload=PAYLOAD", &format!("-- {handler} {{PAYLOAD}}")).silent();
+    env.pass(&format!("--ndays 1 --set payload=PAYLOAD -- {handler} {{PAYLOAD}}")).silent();
     assert_eq!(std::fs::read(env.path("said")).unwrap(), b"a\xff a\xff\xfe");
 }
 
@@ -65,7 +61,7 @@ fn arguments_and_variables_are_the_very_bytes() {
 fn what_json_cannot_hold_fails_its_record_alone_and_runs_no_handler() {
     for mode in ["--ndays 1", "--fibonacci"] {
         let env = records();
-        pass(&env, mode, &format!("-- {}", env.noting("exit 0"))).silent();
+        env.pass(&format!("{mode} -- {}", env.noting("exit 0"))).silent();
         assert_eq!(env.handled(), ["3", "1"]);
         assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{ADVISED}\n3|SUCCESS|0|"));
         assert_eq!(env.query(&format!("{PAYLOADS} WHERE ID = 2")), "2|61FF|text");
@@ -83,7 +79,7 @@ fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
     ] {
         let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
         let env = one_record();
-        pass(&env, "--ndays 1", &format!("--post {}{path}", server.url("/"))).silent();
+        env.pass(&format!("--ndays 1 --post {}{path}", server.url("/"))).silent();
         assert_eq!(env.query(ERRORS), format!("2|ERROR|1|not sent: {why}"));
         assert!(server.received().is_empty());
     }
@@ -94,7 +90,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
     let env = records();
     let reply = r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#;
     let options = "--fibonacci --stream --set payload=PAYLOAD";
-    pass(&env, options, &format!("-- sed -un {}", quoted(reply))).silent();
+    env.pass(&format!("{options} -- sed -un {}", quoted(reply))).silent();
     let why = "its PAYLOAD is not UTF-8, so JSON cannot hold it; fix the value";
     assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{why}\n3|SUCCESS|0|"));
 }
@@ -103,7 +99,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
 fn a_charge_that_is_taken_back_leaves_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT}"));
-    pass(&env, "--fibonacci --set payload=PAYLOAD", "-- true").silent();
+    env.pass("--fibonacci --set payload=PAYLOAD -- true").silent();
     let row = "SELECT STATUS, FAILURES, hex(LAST_ERROR), typeof(LAST_ERROR) FROM BACKLOG";
     assert_eq!(env.query(row), "SUCCESS|0|61FF|text");
 }
@@ -116,7 +112,7 @@ fn a_row_that_was_changed_to_other_such_bytes_meanwhile_is_left_alone() {
                   it.execute(\"UPDATE BACKLOG SET PAYLOAD = CAST(x'61FE' AS TEXT)\"); it.commit()\n";
     std::fs::write(&others, change).unwrap();
     let options = r#"--ndays 1 --set payload=PAYLOAD --where "PAYLOAD > ''""#;
-    let ran = pass(&env, options, &format!("-- python3 {others}"));
+    let ran = env.pass(&format!("{options} -- python3 {others}"));
     assert_eq!(env.query(PAYLOADS), "2|61FE|text");
     assert_eq!(env.statuses(), "2|ERROR", "{ran:?}");
 }
@@ -139,7 +135,7 @@ fn ids_that_are_not_utf8_are_counted_and_said_once() {
         "CREATE TABLE BACKLOG (ID TEXT, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z');
          INSERT INTO BACKLOG (ID) VALUES (CAST(x'FF' AS TEXT)), (CAST(x'FE' AS TEXT)), (CAST(x'61FF' AS TEXT)), (NULL), ('7');",
     );
-    let ran = pass(&env, "--ndays 1", &format!("-- {}", env.noting("exit 0")));
+    let ran = env.pass(&format!("--ndays 1 -- {}", env.noting("exit 0")));
     let says = "backlog: 1 pending record is not tried, because its id is NULL\n\
                 backlog: 3 pending records are not tried, because their id is not UTF-8\n";
     assert_eq!((ran.exit, &*ran.stderr), (Some(1), says));

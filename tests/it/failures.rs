@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::archived::follow;
 use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, json, quoted, sh,
-    with_options,
+    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, json, json_lines, quoted,
+    sh, with_options,
 };
 
 /// Records of a table without a column for errors, some of which fail by several causes.
@@ -50,7 +50,7 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     // Status has the same below, and as JSON.
     let status = env.run("status").success().stdout;
     assert!(status.ends_with(&format!("\n\n{}", ran.stdout)), "{status}");
-    let status: Value = serde_json::from_str(&env.run("status --json").stdout).unwrap();
+    let status = env.run("status --json").json();
     assert_eq!(status["failures"][1]["group"], "cdf66eff");
     assert_eq!(status["failures"][1]["ids"], serde_json::json!([10, 11, 12]));
     // What is shown of single records has the errors, too.
@@ -74,10 +74,8 @@ fn a_cause_is_known_since_it_was_met_first_and_gone_with_its_last_record() {
     }
     let since = groups(&env, "").into_iter().map(|(_, _, since)| since).collect::<Vec<_>>();
     assert_eq!(since, ["2026-11-21T00:00:00Z"; 3]);
-    let listed: Value =
-        serde_json::from_str(env.run("list --status ERROR --json").stdout.lines().next().unwrap())
-            .unwrap();
-    assert_eq!(listed["last_failure"], "2026-11-21T02:00:00Z");
+    let listed = json_lines(&env.run("list --status ERROR --json").stdout);
+    assert_eq!(listed[0]["last_failure"], "2026-11-21T02:00:00Z");
     // All is well for longer than a day, and then it is not.
     env.run_at(MIDNIGHT + 3 * HOUR, "process --ndays 1 -- true").silent();
     assert_eq!(groups(&env, ""), []);
@@ -125,8 +123,7 @@ fn only_the_last_ten_thousand_errors_are_kept() {
         "all-fail",
         r#"sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"failure","error":"no"}/p'"#,
     );
-    let now = format!("@{MIDNIGHT}");
-    env.run(&format!("process --now {now} --ndays 1 --stream -- {handler}")).silent();
+    env.run(&format!("process --now @{MIDNIGHT} --ndays 1 --stream -- {handler}")).silent();
     assert_eq!(env.count("ERROR"), 10_050);
     let ran = env.run("failures --json").success();
     assert_eq!(ran.stdout.lines().count(), 2, "{}", ran.stdout);
@@ -200,12 +197,7 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
     assert!(archived.starts_with(heading), "{shown}");
     assert!(archived.contains(" --failure GROUP\nGROUP     RECORDS  SINCE "), "{shown}");
     assert!(archived.contains("\n0b5de352        9  "), "{shown}");
-    let lines: Vec<Value> = env
-        .run("failures --json")
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = json_lines(&env.run("failures --json").stdout);
     let of = |name: &str| lines.iter().map(|line| line[name].to_string()).collect::<Vec<_>>();
     assert_eq!(of("statuses"), [r#"["NEW","ERROR"]"#, r#"["ARCHIVED"]"#, r#"["ARCHIVED"]"#]);
     assert_eq!(of("pattern")[1], r#""could not connect to *: connection refused""#);

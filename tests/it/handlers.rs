@@ -4,17 +4,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::testenv::{
-    MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, exists, quoted, sh, signal, wait_until,
+    MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, exists, one_record, quoted, sh, signal,
+    wait_until,
 };
 
 /// One record, one pass with this shell script as the handler.
 fn pass(env: &TestEnv, options: &str, script: &str) -> crate::testenv::Ran {
     env.pass(&format!("--ndays 1 {options} -- {}", sh(script)))
-}
-
-fn one_record() -> TestEnv {
-    let env = TestEnv::with_record(7, MIDNIGHT - 60);
-    env
 }
 
 #[test]
@@ -67,10 +63,9 @@ fn columns_are_in_variables_as_far_as_an_environment_holds_them() {
          printf('%65536c', 'm'), printf('%65000c', 'n'), printf('%1000c', 'o')",
     );
     let names = "env | grep ^BACKLOG_ROW_ | cut -d= -f1 | sort >names";
-    let now = format!("@{MIDNIGHT}");
     let inherited = [("BACKLOG_ROW_ID", "1"), ("BACKLOG_ROW_OTHER", "1")];
     let pass = |handler: &str| {
-        env.command(&format!("process --now {now} --ndays 9 {handler}")).envs(inherited).ran()
+        env.command(&format!("process --now @{MIDNIGHT} --ndays 9 {handler}")).envs(inherited).ran()
     };
     pass(&format!("-- {}", sh(names))).silent();
     let names = env.read("names");
@@ -269,8 +264,7 @@ fn a_pass_that_stops_by_itself_lets_running_handlers_end() {
     let pausing = env.pausing();
     let began = "while [ ! -e began ]; do sleep 0.01; done";
     let script = format!("[ $BACKLOG_ID = 4 ] || {{ {began}; exit 1; }}; {}", pausing.script);
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("process --ndays 1 --now {now} --jobs 2 --grace 0s -v");
+    let args = format!("process --ndays 1 --now @{MIDNIGHT} --jobs 2 --grace 0s -v");
     let stop = format!("--max-consecutive-failures 1 -- {}", sh(&script));
     let child = env.spawn_logging(&format!("{args} {stop}"));
     env.logs("was interrupted; it stays as it was");
@@ -381,8 +375,7 @@ fn a_signal_lets_running_handlers_end_and_settles_them() {
     for (name, exit) in [("-TERM", 143), ("-INT", 130)] {
         let env = TestEnv::with_records(5, MIDNIGHT);
         let pausing = env.pausing();
-        let now = format!("@{MIDNIGHT}");
-        let args = format!("process --ndays 1 --now {now} -v --");
+        let args = format!("process --ndays 1 --now @{MIDNIGHT} -v --");
         let child = env.spawn_logging(&format!("{args} {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         signal(name, child.id());
@@ -400,11 +393,11 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
     for stop in ["signal", "--max-runtime"] {
         let env = one_record();
         let began = env.path("began");
-        let now = format!("@{MIDNIGHT}");
-        let script = format!("touch {}; sleep 1000", began.display());
         let limit = if stop == "signal" { "" } else { "--max-runtime 1s" };
-        let args =
-            format!("process --fibonacci --now {now} --grace 50ms {limit} -- {}", sh(&script));
+        let args = format!(
+            "process --fibonacci --now @{MIDNIGHT} --grace 50ms {limit} -- {}",
+            sh(&format!("touch {}; sleep 1000", began.display()))
+        );
         let child = env.spawn(&args);
         wait_until("the handler begins", exists(&began));
         if stop == "signal" {
@@ -422,9 +415,8 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
 fn a_second_signal_leaves_running_handlers_no_more_time() {
     let env = one_record();
     let began = env.path("began");
-    let now = format!("@{MIDNIGHT}");
     let script = format!("touch {}; sleep 1000", began.display());
-    let args = format!("process --ndays 1 --now {now} --grace 1h -v --");
+    let args = format!("process --ndays 1 --now @{MIDNIGHT} --grace 1h -v --");
     let child = env.spawn_logging(&format!("{args} {}", sh(&script)));
     wait_until("the handler begins", exists(&began));
     let signal = |name: &str| {
@@ -442,10 +434,9 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
 fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
     let env = one_record();
     let (began, go) = (env.path("began"), env.path("go"));
-    let now = format!("@{MIDNIGHT}");
     let wait = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
     let script = format!("touch {}; {wait}", began.display());
-    let args = format!("process --ndays 1 --now {now} --grace 1h --max-runtime 2s");
+    let args = format!("process --ndays 1 --now @{MIDNIGHT} --grace 1h --max-runtime 2s");
     let child = env.spawn_logging(&format!("{args} -- {}", sh(&script)));
     wait_until("the handler begins", exists(&began));
     std::thread::sleep(Duration::from_millis(2_200));
@@ -463,7 +454,6 @@ fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
 #[test]
 fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     let env = TestEnv::with_records(2_000, MIDNIGHT);
-    let now = format!("@{MIDNIGHT}");
     let census = env.script(
         "census",
         "case $BACKLOG_ID in 1|1000|2000)
@@ -472,7 +462,7 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
          esac; exit 0",
     );
     let script = format!(
-        "ulimit -n 64; exec {} process --ndays 1 --now {now} --jobs 4 -- {census}",
+        "ulimit -n 64; exec {} process --ndays 1 --now @{MIDNIGHT} --jobs 4 -- {census}",
         env!("CARGO_BIN_EXE_backlog")
     );
     let mut command = Command::new("sh");
@@ -497,9 +487,8 @@ fn a_handler_inherits_nothing_that_webhooks_are_sent_with() {
         let reply = r#"read hello; read record; echo '{"id":1,"outcome":"success"}'"#;
         let script = format!("env >{said}; {}", if stream { reply } else { "" });
         let handler = env.script("handler", &script);
-        let now = format!("@{MIDNIGHT}");
         let stream = if stream { "--stream" } else { "" };
-        let args = format!("process --now {now} --ndays 1 {stream} -- {handler}");
+        let args = format!("process --now @{MIDNIGHT} --ndays 1 {stream} -- {handler}");
         let mut command = env.command(&args);
         let secrets = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"].map(|name| (name, "S3kr: 1"));
         command.envs(secrets).env("OTHER", "kept").ran().silent();

@@ -238,8 +238,7 @@ fn a_status_has_the_form_of_its_schema() {
     // One that runs, hangs, is stopped, is killed; and none.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let staying = env.staying();
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --now {now} --policy even --grace 0s");
+    let line = format!("process --now @{MIDNIGHT} --policy even --grace 0s");
     let begin = |more: &str| {
         let _ = std::fs::remove_file(env.path("pid"));
         let pass = env.spawn(&format!("{line} {more} -- {}", sh(&staying.script)));

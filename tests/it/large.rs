@@ -1,6 +1,6 @@
 //! Records that are larger than the memory that a command which shows them has.
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, server_with_table};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, records, server_with_table};
 
 /// What only shows records.
 const SHOWING: [&str; 8] = [
@@ -47,7 +47,7 @@ fn a_record_of_100_mb_costs_no_memory_where_it_is_only_shown() {
 
 #[test]
 fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
-    let env = TestEnv::with_records(3, MIDNIGHT - 60);
+    let env = records(3);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 60000000, 'p')) WHERE ID = 2");
     let says = ["record 2 is not tried: it could not be read", "57 MiB do not fit into memory"];
     run_within(&env, 400_000, "process --ndays 1 -- true").fails(1, &says);

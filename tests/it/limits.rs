@@ -6,8 +6,7 @@ use crate::testenv::{
 };
 
 fn env(records: i64) -> TestEnv {
-    let env = TestEnv::with_records(records, MIDNIGHT);
-    env
+    TestEnv::with_records(records, MIDNIGHT)
 }
 
 /// A co-process that answers every record so.
@@ -114,8 +113,7 @@ fn no_more_is_tried_than_the_rate_allows_and_a_signal_ends_the_wait() {
         let env = env(9);
         let co_process = answering(&env, "success");
         let handler: &str = if stream { &format!("--stream -- {co_process}") } else { "-- true" };
-        let now = format!("@{MIDNIGHT}");
-        let args = format!("process --now {now} --ndays 1 --rate 1/h --jobs 4 -v");
+        let args = format!("process --now @{MIDNIGHT} --ndays 1 --rate 1/h --jobs 4 -v");
         let mut pass = env.spawn_logging(&format!("{args} {handler}"));
         env.logs("succeeded");
         assert!(signal("-TERM", pass.id()));
@@ -211,8 +209,7 @@ fn a_signal_ends_the_wait_for_a_command_on_archive() {
     let env = env(2);
     let began = env.path_text("began");
     let tell = env.script("tell", &format!("touch {began}; exec sleep 1000"));
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("process --now {now} --ndays 1 --max-attempts 1 --grace 0s");
+    let args = format!("process --now @{MIDNIGHT} --ndays 1 --max-attempts 1 --grace 0s");
     let mut pass = env.spawn_logging(&format!("{args} --on-archive {tell} -- false"));
     wait_until("the command begins", exists(&env.path("began")));
     wait_until("both are archived", || env.count("ARCHIVED") == 2);
@@ -330,8 +327,7 @@ fn as_many_handlers_run_as_there_are_descriptors_for() {
         ),
     ] {
         let env = TestEnv::with_records(records, MIDNIGHT);
-        let now = format!("@{MIDNIGHT}");
-        let args = format!("process --fibonacci --jobs 60 -v --now {now}");
+        let args = format!("process --fibonacci --jobs 60 -v --now @{MIDNIGHT}");
         let ran = limited(&env, "--nofile=128", &format!("{args} {handler}")).success();
         assert_contains(&ran.stderr, "the limit of 128 open files (ulimit -n) allows --jobs ");
         assert_eq!(env.query("SELECT STATUS, count(*) FROM BACKLOG"), format!("SUCCESS|{records}"));

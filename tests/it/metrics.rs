@@ -6,7 +6,9 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, skipped};
+use crate::testenv::{
+    HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, records, sh, skipped,
+};
 
 const FILE: &str = "m.prom";
 
@@ -54,7 +56,7 @@ fn pass(env: &TestEnv, now: i64, line: &str, handler: &str) {
 
 #[test]
 fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
-    let env = TestEnv::with_records(3, MIDNIGHT - 60);
+    let env = records(3);
     pass(&env, MIDNIGHT, "--fibonacci --where 'ID <> 3'", "true");
     let line = ["queue=\"default\"", "table=\"BACKLOG\"", "line=\"--fibonacci --where ID <> 3\""];
     let midnight = Some(1_795_219_200.0);
@@ -80,7 +82,7 @@ fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
 
 #[test]
 fn lines_and_tables_share_a_file() {
-    let env = TestEnv::with_records(2, MIDNIGHT - 60);
+    let env = records(2);
     pass(&env, MIDNIGHT, "--ndays 1 --max-records 1", "true");
     pass(&env, MIDNIGHT, "--fibonacci", "false");
     let status =
@@ -116,7 +118,7 @@ fn lines_and_tables_share_a_file() {
 
 #[test]
 fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
-    let env = TestEnv::with_records(2, MIDNIGHT - 60);
+    let env = records(2);
     let queue = |name: &str, table: &str| {
         format!("[queue.{name}]\ntable = '{table}'\npolicy = 'even'\nexec = ['true']\n")
     };
@@ -124,8 +126,9 @@ fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
     let toml = [toml, queue("a", "BACKLOG"), queue("b", "BACKLOG"), queue("gone", "GONE")].concat();
     env.write("backlog.toml", toml);
     let run = |words: &str| {
-        let now = format!("@{MIDNIGHT}");
-        env.command(&format!("{words} --all-queues --now {now}")).env_remove("BACKLOG_DB").ran()
+        env.command(&format!("{words} --all-queues --now @{MIDNIGHT}"))
+            .env_remove("BACKLOG_DB")
+            .ran()
     };
     run("process").fails(1, &["queue gone: "]);
     run(&format!("status --metrics {FILE}"));
@@ -162,8 +165,7 @@ fn counters_never_fall_over_hundreds_of_passes_whatever_is_killed() {
         if is_killed {
             env.insert_one(2 * pass + 2, now);
         }
-        let now = format!("@{now}");
-        let words = format!("process --now {now} --policy list:30d --metrics {FILE} --");
+        let words = format!("process --now @{now} --policy list:30d --metrics {FILE} --");
         let exit = env.run(&format!("{words} {handler}")).exit;
         assert_eq!(exit, if is_killed { None } else { Some(0) }, "{pass}");
         let now = totals();
@@ -177,7 +179,7 @@ fn counters_never_fall_over_hundreds_of_passes_whatever_is_killed() {
 
 #[test]
 fn a_file_of_somebody_else_is_left_alone() {
-    let env = TestEnv::with_records(1, MIDNIGHT - 60);
+    let env = records(1);
     for text in ["other_metric{a=\"b\"} 1\n", "# HELP node_load1 x.\n", "notes\n", "\n"] {
         env.write(FILE, text);
         let words = format!("process --now @1795219200 --fibonacci --metrics {FILE}");
@@ -210,7 +212,7 @@ fn a_table_that_is_gone_for_a_while_has_one_series_all_the_time() {
 
 #[test]
 fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
-    let env = TestEnv::with_records(2, MIDNIGHT - 60);
+    let env = records(2);
     let pass = |now| env.run_at(now, "process --fibonacci --metrics none/m.prom -- true");
     let ran = pass(MIDNIGHT);
     let error = "backlog: could not write the metrics none/m.prom: no such file or directory\n";
@@ -225,7 +227,7 @@ fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
 
 #[test]
 fn the_tool_of_prometheus_takes_the_file() {
-    let env = TestEnv::with_records(2, MIDNIGHT - 60);
+    let env = records(2);
     pass(&env, MIDNIGHT, "--fibonacci --where \"LAST_ERROR IS NOT 'a\\\"b\\\\c\n{x} 1'\"", "true");
     env.run_at(MIDNIGHT, &format!("status --fibonacci --metrics {FILE}")).success();
     series(&env);

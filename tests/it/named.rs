@@ -7,8 +7,7 @@ use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, assert_contains, sh, skipped};
 const FAILS_ODD: &str = "-- sh -c 'echo no route >&2; exit $((BACKLOG_ID % 2))'";
 
 fn three() -> TestEnv {
-    let env = TestEnv::with_records(3, MIDNIGHT);
-    env
+    TestEnv::with_records(3, MIDNIGHT)
 }
 
 fn named(env: &TestEnv, words: &str) -> crate::testenv::Ran {

@@ -8,8 +8,8 @@ use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
 use crate::testenv::{
-    HOUR, MIDNIGHT, POSTGRES_SCHEMA, Ran, Runs, TestEnv, assert_contains, assert_lacks, json,
-    quoted, ran, sh, signal, skipped,
+    HOUR, MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, assert_lacks, json,
+    one_record, quoted, ran, records, sh, signal, skipped,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
@@ -26,9 +26,9 @@ fn each_symptom_of_the_page_has_its_test() {
     let headings = symptoms.flat_map(str::lines).filter_map(|line| line.strip_prefix("### "));
     let names: Vec<_> = headings.map(&mut name).collect();
     assert!(names.len() >= 25, "{names:?}");
+    let tests = Command::new(std::env::current_exe().unwrap()).args(["--list", "on_call::"]).ran();
     for name in names {
-        let is_there = include_str!("on_call.rs").contains(&format!("fn {name}()"));
-        assert!(is_there, "no test is called {name}");
+        assert_contains(&tests.stdout, &format!("on_call::{name}: test\n"));
     }
 }
 
@@ -44,21 +44,12 @@ fn says(output: &str, message: &str) {
     assert!(output.lines().any(has_all), "{message:?} is not in:\n{output}");
 }
 
-fn one_record() -> TestEnv {
-    let env = TestEnv::with_record(7, MIDNIGHT - 60);
-    env
-}
-
-fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.pass(&format!("--ndays 1 {options} -- {handler}"))
-}
-
 #[test]
 fn nothing_runs() {
     let env = one_record();
     let status = || env.run_at(MIDNIGHT + 60, "status --ndays 1").success().stdout;
     assert_lacks(&status(), "last pass");
-    pass(&env, "", "true").silent();
+    env.pass("--ndays 1 -- true").silent();
     let status = status();
     let last = status.lines().last().unwrap();
     assert!(last.starts_with("last pass 2026-11-21T00:00:00Z, 1 m ago"), "{status}");
@@ -89,11 +80,11 @@ fn it_works_at_a_terminal_but_not_under_cron() {
 #[test]
 fn cron_sends_no_mail() {
     let env = one_record();
-    pass(&env, "", "false").silent();
+    env.pass("--ndays 1 -- false").silent();
     assert_eq!(env.count("ERROR"), 1);
-    assert!(pass(&env, "-v", "false").success().stderr.contains("failed, will retry"));
-    assert_eq!(pass(&env, "--strict", "false").exit, Some(1));
-    pass(&env, "--max-attempts 1", "false")
+    assert!(env.pass("--ndays 1 -v -- false").success().stderr.contains("failed, will retry"));
+    assert_eq!(env.pass("--ndays 1 --strict -- false").exit, Some(1));
+    env.pass("--ndays 1 --max-attempts 1 -- false")
         .fails(1, &["record 7 failed after 3 attempts; archived"]);
 }
 
@@ -103,9 +94,9 @@ fn a_record_is_not_tried() {
     env.insert_one(8, MIDNIGHT - 30 * 24 * HOUR);
     env.insert_one(9, MIDNIGHT - 60);
     env.sql("UPDATE BACKLOG SET DATE_INSERTED = 'soon' WHERE ID = 9");
-    let listed = pass(&env, "--dry-run", "true").success().stdout;
+    let listed = env.pass("--ndays 1 --dry-run -- true").success().stdout;
     assert_eq!(listed.lines().count(), 3, "{listed}");
-    let listed = pass(&env, "--dry-run --where 'ID <> 8'", "true").success().stdout;
+    let listed = env.pass("--ndays 1 --dry-run --where 'ID <> 8' -- true").success().stdout;
     assert_eq!(listed.lines().count(), 2, "{listed}");
     env.run("archive 7").success();
     assert_contains(&env.run_at(MIDNIGHT, "explain 7").success().stdout, "not tried: is ARCHIVED");
@@ -115,7 +106,7 @@ fn a_record_is_not_tried() {
 fn nothing_is_due() {
     let env = one_record();
     let status = "status={new=\"open\",error=\"failed\",success=\"done\"}";
-    let ran = pass(&env, &format!("-v --set {}", quoted(status)), "true");
+    let ran = env.pass(&format!("--ndays 1 -v --set {} -- true", quoted(status)));
     says(&ran.stderr, "have a status that is not mapped");
     assert_contains(&ran.stderr, "'NEW'");
     let first = env.run("status").success().stdout;
@@ -126,8 +117,8 @@ fn nothing_is_due() {
 fn a_record_is_handled_twice() {
     let env = one_record();
     let handler = env.noting("exit 1");
-    pass(&env, "", &handler).silent();
-    pass(&env, "", &handler).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
+    env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.handled(), ["7", "7"]);
     env.write("backlog.toml", "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n");
     assert_contains(&env.run("check --queue a").stdout, "neither sees the claims of the other");
@@ -136,11 +127,11 @@ fn a_record_is_handled_twice() {
 #[test]
 fn records_become_success_although_nothing_was_done() {
     let env = one_record();
-    pass(&env, "", "sh -c 'false; true | cat'").silent();
+    env.pass("--ndays 1 -- sh -c 'false; true | cat'").silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
     for script in ["sh -c 'set -e; false; true'", "bash -c 'set -eo pipefail; false | cat'"] {
         let env = one_record();
-        pass(&env, "", script).silent();
+        env.pass(&format!("--ndays 1 -- {script}")).silent();
         assert_eq!(env.statuses(), "7|ERROR");
     }
 }
@@ -149,7 +140,7 @@ fn records_become_success_although_nothing_was_done() {
 fn last_error_does_not_say_why() {
     let env = one_record();
     let handler = "echo no route >&2; echo to host >&2; echo giving up >&2; exit 1";
-    pass(&env, "--joblog log", &sh(handler).to_string()).silent();
+    env.pass(&format!("--ndays 1 --joblog log -- {}", sh(handler).to_string())).silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "giving up");
     assert_eq!(json(&env.read("log"))["stderr"], "no route\nto host\ngiving up");
     let record = json(&env.run("show 7 --json").success().stdout);
@@ -161,7 +152,7 @@ fn the_handler_succeeded_but_the_record_is_pending() {
     let env = one_record();
     let trigger = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); END";
     let handler = env.script("handler", &format!("sqlite3 test.db \"{trigger}\""));
-    let ran = pass(&env, "--max-runtime 1s", &handler);
+    let ran = env.pass(&format!("--ndays 1 --max-runtime 1s -- {handler}"));
     says(&ran.stderr, "record ... could not be set to SUCCESS: ...; its handler succeeded");
     assert_eq!(env.count("SUCCESS"), 0);
     let found = env.run_at(MIDNIGHT, "check --rehearse --ndays 1").stdout;
@@ -170,7 +161,7 @@ fn the_handler_succeeded_but_the_record_is_pending() {
 
 #[test]
 fn every_record_fails() {
-    let env = TestEnv::with_records(5, MIDNIGHT - 60);
+    let env = records(5);
     let handler = "-- sh -c 'echo no route >&2; exit 1'";
     env.pass(&format!("--fibonacci --max-consecutive-failures 2 {handler}"))
         .fails(1, &["2 attempts failed in a row, the last one: "]);
@@ -234,8 +225,7 @@ fn passes_take_longer_every_week() {
 fn a_pass_hangs() {
     let env = one_record();
     let staying = env.staying();
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --fibonacci --timeout 1h --grace 0s --now {now}");
+    let line = format!("process --fibonacci --timeout 1h --grace 0s --now @{MIDNIGHT}");
     let mut pass = env.spawn(&format!("{line} -- {}", sh(&staying.script)));
     staying.wait_for_begin();
     let status = env.run_at(MIDNIGHT + 2 * HOUR + 1, "status").success().stdout;
@@ -252,7 +242,7 @@ fn the_database_is_locked() {
     env.sql("PRAGMA journal_mode = delete");
     let connection = env.connection();
     connection.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let ran = pass(&env, "--max-runtime 1s", "true");
+    let ran = env.pass("--ndays 1 --max-runtime 1s -- true");
     assert_eq!(ran.exit, Some(75), "{ran:?}");
     says(&ran.stderr, "another process keeps it locked; try later");
 }
@@ -291,7 +281,7 @@ fn psql_shows_rows_that_backlog_does_not_see() {
 #[test]
 fn a_co_process_gets_records_and_does_not_answer() {
     let env = one_record();
-    let ran = pass(&env, "--stream --timeout 11s --grace 0s", "sleep 60");
+    let ran = env.pass("--ndays 1 --stream --timeout 11s --grace 0s -- sleep 60");
     says(
         &ran.stderr,
         "no reply yet to ... after ...: does the handler speak the protocol, and flush its output?",
@@ -304,8 +294,7 @@ fn a_receiver_gets_the_same_event_twice() {
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let keys = [Answer::default().close(), Answer::new("200 OK", &[], "")].map(|answer| {
         let server = Server::new(&[("/", answer)]);
-        let now = format!("@{MIDNIGHT}");
-        let args = format!("process --ndays 1 --now {now} --post {}", server.url("/"));
+        let args = format!("process --ndays 1 --now @{MIDNIGHT} --post {}", server.url("/"));
         env.command(&args).env("BACKLOG_WEBHOOK_SECRET", secret).output().unwrap();
         let request = server.received().pop().unwrap();
         ["idempotency-key", "webhook-id"].map(|name| request.header(name).unwrap().to_string())
@@ -317,8 +306,8 @@ fn a_receiver_gets_the_same_event_twice() {
 #[test]
 fn records_were_given_up() {
     let env = one_record();
-    let handler = "sh -c 'echo HTTP 410 Gone >&2; exit 1'";
-    pass(&env, "--max-attempts 1", handler).fails(1, &["record 7 failed", "archived"]);
+    env.pass("--ndays 1 --max-attempts 1 -- sh -c 'echo HTTP 410 Gone >&2; exit 1'")
+        .fails(1, &["record 7 failed", "archived"]);
     assert_contains(&env.run("failures --status ARCHIVED").success().stdout, "HTTP 410 Gone");
     env.run_at(MIDNIGHT, "restore --failure 'HTTP 410'").success();
     assert_eq!(env.statuses(), "7|NEW");
@@ -328,8 +317,7 @@ fn records_were_given_up() {
 fn a_pass_was_killed() {
     let env = one_record();
     let staying = env.staying();
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --fibonacci --now {now} -- {}", sh(&staying.script));
+    let line = format!("process --fibonacci --now @{MIDNIGHT} -- {}", sh(&staying.script));
     let mut killed = env.spawn(&line);
     staying.wait_for_begin();
     env.kill(&mut killed);
@@ -363,11 +351,11 @@ fn the_disk_is_full() {
 #[test]
 fn move_to_another_machine() {
     let env = one_record();
-    pass(&env, "", "false").silent();
+    env.pass("--ndays 1 -- false").silent();
     let there = TestEnv::empty();
     let backup = format!(".backup {}", there.db().display());
     Command::new("sqlite3").arg(env.db()).arg(backup).status().unwrap();
-    pass(&there, "", "true").silent();
+    there.pass("--ndays 1 -- true").silent();
     assert_eq!(there.statuses(), "7|SUCCESS");
 }
 
@@ -380,16 +368,16 @@ fn restore_a_backup() {
         .arg(format!(".backup {}", copy.display()))
         .status()
         .unwrap();
-    pass(&env, "--joblog log", "true").silent();
+    env.pass("--ndays 1 --joblog log -- true").silent();
     env.run_at(MIDNIGHT, "pause").success();
     fs::copy(&copy, env.db()).unwrap();
     for beside in ["test.db-wal", "test.db-shm"] {
         let _ = fs::remove_file(env.path(beside));
     }
-    pass(&env, "", "true").silent();
+    env.pass("--ndays 1 -- true").silent();
     assert_eq!(env.statuses(), "7|NEW");
     env.run_at(MIDNIGHT, "resume").success();
-    pass(&env, "", &env.noting("exit 0")).silent();
+    env.pass(&format!("--ndays 1 -- {}", env.noting("exit 0"))).silent();
     assert_eq!(env.handled(), ["7"]);
     assert!(env.read("log").contains("\"outcome\":\"success\""));
 }

@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, ran, server_with_table, sh,
-    signal, wait_until,
+    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, json, ran, server_with_table,
+    sh, signal, wait_until,
 };
 use test_support::server::{Answer, Server};
 
 /// Records 1 to `count`.
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::with_records(count, MIDNIGHT - MINUTE);
-    env
+    TestEnv::with_records(count, MIDNIGHT - MINUTE)
 }
 
 fn pause(env: &TestEnv, args: &str) -> String {
@@ -36,7 +35,7 @@ fn status(env: &TestEnv, now: i64, more: &str) -> String {
 }
 
 fn status_json(env: &TestEnv, now: i64) -> Value {
-    serde_json::from_str(&status(env, now, "--json")).unwrap()
+    json(&status(env, now, "--json"))
 }
 
 /// A script that pauses the table, for handlers that do so while their pass runs.
@@ -158,11 +157,11 @@ fn passes_of_every_kind_obey_a_pause_that_begins_while_they_run() {
     ] {
         let env = records(4);
         let handler = env.noting(&pausing_script(&env));
-        let now = format!("@{MIDNIGHT}");
-        env.run(&format!("process --now {now} {options} -- {handler}")).silent();
+        env.run(&format!("process --now @{MIDNIGHT} {options} -- {handler}")).silent();
         assert_eq!((env.handled().len(), env.count("NEW")), (1, 3), "{options:?}");
         resume(&env, "");
-        env.run(&format!("process --now {now} {options} -- {}", env.noting("exit 0"))).silent();
+        env.run(&format!("process --now @{MIDNIGHT} {options} -- {}", env.noting("exit 0")))
+            .silent();
         assert_eq!(env.count("SUCCESS"), 4, "{options:?}: the rest is tried once it is over");
     }
 }
@@ -172,9 +171,8 @@ fn a_signal_ends_what_a_pause_lets_go_on() {
     let env = records(2);
     let script = format!("[ $BACKLOG_ID = 1 ] && exec sleep 60; {}", pausing_script(&env));
     let line = "process -v --ndays 9 --jobs 2 --grace 0s";
-    let now = format!("@{MIDNIGHT}");
     let handler = env.script("handler", &script);
-    let mut running = env.spawn_logging(&format!("{line} --now {now} -- {handler}"));
+    let mut running = env.spawn_logging(&format!("{line} --now @{MIDNIGHT} -- {handler}"));
     env.logs("; no more attempts begin");
     assert!(signal("-TERM", running.id()));
     assert_eq!(running.wait().unwrap().code(), Some(143));
@@ -198,8 +196,8 @@ fn a_co_process_gets_nothing_more_in_a_pause() {
         id=${record#*:}; id=${id%%,*}; echo $id >>handled; PAUSE
         echo "{\"id\":$id,\"outcome\":\"success\"}"; done"#;
     let handler = env.script("replies", &replies.replace("PAUSE", &pausing_script(&env)));
-    let now = format!("@{MIDNIGHT}");
-    env.run(&format!("process --now {now} --ndays 9 --window 1 --stream -- {handler}")).silent();
+    env.run(&format!("process --now @{MIDNIGHT} --ndays 9 --window 1 --stream -- {handler}"))
+        .silent();
     assert_eq!((env.handled().len(), env.count("SUCCESS"), env.count("NEW")), (1, 1, 3));
 }
 
@@ -207,8 +205,7 @@ fn a_co_process_gets_nothing_more_in_a_pause() {
 fn no_webhook_is_called_in_a_pause() {
     let env = records(3);
     let server = Server::new(&[("/", Answer::pause().and(Answer::new("200 OK", &[], "")))]);
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --now {now} --ndays 9 --jobs 1 --post {}", server.url("/"));
+    let line = format!("process --now @{MIDNIGHT} --ndays 9 --jobs 1 --post {}", server.url("/"));
     pause(&env, "");
     env.run(&line).silent();
     assert_eq!((server.received().len(), env.count("NEW")), (0, 3));
@@ -296,8 +293,7 @@ fn the_queues_of_the_file_are_paused_by_their_names() {
     };
     // Without a database in the environment, which would choose another table.
     let run = |args: &str| -> Ran {
-        let now = format!("@{MIDNIGHT}");
-        let mut command = env.command(&format!("{args} --now {now}"));
+        let mut command = env.command(&format!("{args} --now @{MIDNIGHT}"));
         command.env_remove("BACKLOG_DB").ran()
     };
     file("[queue.mails]\n");

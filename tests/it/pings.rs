@@ -1,7 +1,7 @@
 //! `--ping`: what a monitoring service is told of each pass.
 
 use crate::testenv::{
-    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, sh, signal,
+    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, records, sh, signal,
 };
 use test_support::server::{Answer, Server};
 
@@ -27,11 +27,6 @@ fn events(server: &Server) -> Vec<String> {
 
 fn pass(env: &TestEnv, ping: &str, words: &str) -> Ran {
     env.pass(&format!("--fibonacci --ping {} {words}", quoted(ping)))
-}
-
-fn records(count: i64) -> TestEnv {
-    let env = TestEnv::with_records(count, MIDNIGHT - 60);
-    env
 }
 
 #[test]

@@ -314,8 +314,7 @@ fn a_wrong_policy_is_told_what_is_legal() {
     ] {
         env.run(&format!("process {args} -- true")).fails(2, &[says]);
     }
-    let minimal = TestEnv::minimal();
-    minimal
+    TestEnv::minimal()
         .run("process --policy even -- true")
         .fails(1, &["--policy even needs FAILURES and LAST_FAILURE", "ALTER TABLE"]);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::testenv::{
-    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, exists, json, sh, signal, wait_until,
+    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, exists, json, json_lines, sh, signal,
+    wait_until,
 };
 
 #[test]
@@ -55,8 +56,8 @@ fn an_attempt_is_written_down_before_its_handler_runs() {
     for mode in ["--fibonacci", "--ndays 1"] {
         let env = TestEnv::with_record(1, MIDNIGHT);
         let pausing = env.pausing();
-        let now = format!("@{MIDNIGHT}");
-        let child = env.spawn(&format!("process --now {now} {mode} -- {}", sh(&pausing.script)));
+        let child =
+            env.spawn(&format!("process --now @{MIDNIGHT} {mode} -- {}", sh(&pausing.script)));
         pausing.wait_for_begin();
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         let error = "attempt 1 began at 2026-11-21T00:00:00Z and has not reported back";
@@ -239,9 +240,7 @@ fn the_joblog_has_one_line_for_each_attempt() {
     let args = format!("process --ndays 1 --joblog joblog -- {}", sh(script));
     env.run_at(MIDNIGHT, &args).silent();
     env.run_at(MIDNIGHT, &args).silent();
-    let log = env.read("joblog");
-    let lines: Vec<serde_json::Value> =
-        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = json_lines(&env.read("joblog"));
     assert_eq!(lines.len(), 3);
     let shown = |line: &serde_json::Value| {
         let mut line = line.clone();
@@ -353,8 +352,8 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
         env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21', 0, NULL), (2, 'NEW', '2026-11-21', 0, NULL), (3, 'NEW', '2026-11-21', 0, NULL)");
         let pausing = env.pausing();
         let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
-        let now = format!("@{MIDNIGHT}");
-        let child = env.spawn(&format!("process --fibonacci -v --now {now} -- {}", sh(&script)));
+        let child =
+            env.spawn(&format!("process --fibonacci -v --now @{MIDNIGHT} -- {}", sh(&script)));
         pausing.wait_for_begin();
         env.sql(change);
         pausing.let_go();
@@ -376,8 +375,7 @@ fn a_row_that_got_the_id_of_a_deleted_one_is_not_taken_for_it() {
     env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20'), (2, 'NEW', '2026-11-21')");
     let pausing = env.pausing();
     let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
-    let now = format!("@{MIDNIGHT}");
-    let child = env.spawn(&format!("process --ndays 1 --now {now} -- {}", sh(&script)));
+    let child = env.spawn(&format!("process --ndays 1 --now @{MIDNIGHT} -- {}", sh(&script)));
     pausing.wait_for_begin();
     env.sql("DELETE FROM BACKLOG WHERE ID = 2; INSERT INTO BACKLOG VALUES (2, 'NEW', '2026-11-21T00:00:00Z')");
     pausing.let_go();
@@ -411,9 +409,8 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         let go = env.path("go");
         let script =
             format!("echo >>{began}; while [ ! -e {} ]; do sleep 0.01; done", go.display());
-        let now = format!("@{MIDNIGHT}");
         // JSON cannot hold all of them.
-        let args = format!("process --fibonacci --now {now} --jobs 20 --set payload=ID --");
+        let args = format!("process --fibonacci --now @{MIDNIGHT} --jobs 20 --set payload=ID --");
         let child = env.spawn(&format!("{args} {}", sh(&script)));
         wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 20);
         // The first half changes, unless the column makes both the same; the rest stays.
@@ -442,9 +439,8 @@ fn a_pass_waits_for_a_lock_and_loses_no_outcome() {
         let began = env.path("began");
         let locker = env.connection();
         let script = format!("touch {}; sleep 0.2", began.display());
-        let now = format!("@{MIDNIGHT}");
         let child =
-            env.spawn(&format!("process --ndays 1 --now {now} --jobs 3 -- {}", sh(&script)));
+            env.spawn(&format!("process --ndays 1 --now @{MIDNIGHT} --jobs 3 -- {}", sh(&script)));
         wait_until("a handler begins", exists(&began));
         locker.execute_batch("BEGIN IMMEDIATE").unwrap();
         // Longer than the handlers take: they end while the table is locked.

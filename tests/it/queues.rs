@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, limited,
+    DAY, HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, json_lines,
+    limited,
 };
 
 /// Two queues, of which one is on fire, and one whose table is not there.
@@ -31,8 +30,7 @@ const GONE: &str = "[queue.gone]\ntable = 'gone'\n";
 
 /// Without a database in the environment, which would choose another table.
 pub fn run(env: &TestEnv, args: &str) -> Ran {
-    let now = format!("@{MIDNIGHT}");
-    let mut command: Command = env.command(&format!("{args} --now {now}"));
+    let mut command: Command = env.command(&format!("{args} --now @{MIDNIGHT}"));
     command.env_remove("BACKLOG_DB").ran()
 }
 
@@ -69,8 +67,7 @@ orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3
     for args in ["status", "status --all-queues"] {
         assert_eq!(run(&env, args).success().stdout, expected);
     }
-    let json = run(&env, "status --json").success().stdout;
-    let lines: Vec<Value> = json.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let lines = json_lines(&run(&env, "status --json").success().stdout);
     assert_eq!((&lines[0]["queue"], &lines[0]["failed"]), (&"orders".into(), &3.into()));
     assert_eq!((&lines[1]["queue"], &lines[1]["failed"]), (&"mails".into(), &0.into()));
     // One of them as ever.
@@ -84,8 +81,7 @@ fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
     let env = env(&[give_up, MAILS].concat());
     run(&env, "process --queue orders").fails(1, &["record 3 "]);
     let overview = |now: i64| {
-        let now = format!("@{now}");
-        let mut status = env.command(&format!("status --now {now}"));
+        let mut status = env.command(&format!("status --now @{now}"));
         status.env_remove("BACKLOG_DB").ran().success().stdout
     };
     assert!(overview(MIDNIGHT).contains("         3       3        -        0  now: 3 archived\n"));

@@ -158,8 +158,7 @@ fn a_dry_run_by_hand_sees_what_a_pass_has_in_hand() {
     let database = cluster.database();
     let env = table(&database);
     let pausing = env.pausing();
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("process --now {now} --ndays 1 --jobs 2 --");
+    let args = format!("process --now @{MIDNIGHT} --ndays 1 --jobs 2 --");
     let pass = env.spawn(&format!("{args} {}", sh(&pausing.script)));
     pausing.wait_for_begin();
     let archive = run(&env, &database, "archive 1 2 --dry-run", None);

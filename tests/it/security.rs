@@ -1219,8 +1219,7 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
         env.path("child").display(),
         staying.script
     );
-    let now = format!("@{MIDNIGHT}");
-    let mut pass = env.spawn(&format!("process --now {now} --ndays 1 -- {}", sh(&script)));
+    let mut pass = env.spawn(&format!("process --now @{MIDNIGHT} --ndays 1 -- {}", sh(&script)));
     staying.wait_for_begin();
     crate::testenv::wait_until("the descendant begins", || {
         fs::read_to_string(env.path("child")).is_ok_and(|pid| pid.ends_with('\n'))

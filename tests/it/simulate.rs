@@ -216,8 +216,7 @@ fn the_colours_are_those_of_the_retries_that_occur() {
     // Of records that have failed before, the numbers go on.
     let env = TestEnv::with_records(5, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 6, LAST_FAILURE = DATE_INSERTED");
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("--from-table --policy constant:delay=5m --for 10m --now {now}");
+    let args = format!("--from-table --policy constant:delay=5m --for 10m --now @{MIDNIGHT}");
     assert_eq!(labels(&picture(&env, &format!("{args} --policy constant:delay=2m"))), "6 8 10");
 }
 
@@ -392,8 +391,7 @@ fn a_line_that_is_behind_is_foretold_as_it_will_catch_up() {
 fn the_limits_of_the_queue_hold_in_a_simulation_of_its_table() {
     let env = TestEnv::with_records(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, LAST_FAILURE = DATE_INSERTED");
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("simulate --from-table --jsonl --fibonacci --for 1day --now {now}");
+    let args = format!("simulate --from-table --jsonl --fibonacci --for 1day --now @{MIDNIGHT}");
     let mut command = env.command(&args);
     let output = command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "4").output().unwrap();
     assert_eq!(crate::testenv::ran(&output).success().stdout.lines().count(), 2);

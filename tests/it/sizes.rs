@@ -3,7 +3,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, records, skipped};
 
 /// The lengths around the largest width that a format takes, and a long one.
 const LENGTHS: [usize; 3] = [65_535, 65_536, 1_000_000];
@@ -163,7 +163,7 @@ fn a_long_value_in_one_queue_keeps_no_other_from_its_turn() {
 #[test]
 fn a_record_with_a_value_that_is_too_large_is_charged_and_fails_by_name() {
     for large in ["payload", "last_error"] {
-        let env = TestEnv::with_records(3, MIDNIGHT - 60);
+        let env = records(3);
         // SQLite itself takes a gigabyte.
         env.sql(&format!(
             "UPDATE BACKLOG SET {large} = json_quote(printf('%.*c', 68000000, 'p')) WHERE ID = 2"

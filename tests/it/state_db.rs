@@ -33,8 +33,7 @@ fn it_is_one_file_whose_journal_no_kill_leaves_in_the_way() {
     let env = TestEnv::with_records(3, MIDNIGHT);
     fs::set_permissions(env.db(), fs::Permissions::from_mode(0o660)).unwrap();
     let killing = env.script("killing", "[ $BACKLOG_ID != 1 ] || kill -9 $PPID");
-    let now = format!("@{MIDNIGHT}");
-    env.run(&format!("process --fibonacci --trust-owner --now {now} -- {killing}"));
+    env.run(&format!("process --fibonacci --trust-owner --now @{MIDNIGHT} -- {killing}"));
     let all = ["BACKLOG-", "lines", "passes", "state.db", "state.db-journal"];
     let found = names(&env);
     let are_expected = found.iter().zip(all).all(|(name, begin)| name.starts_with(begin));
@@ -67,8 +66,7 @@ fn of_many_passes_some_of_which_are_killed_the_counts_are_exact() {
         }
         let is_killed = tick % 20 == 0;
         let handler = if is_killed { &killing } else { &handler };
-        let now = format!("@{now}");
-        let ran = env.run(&format!("process --ndays 9 --now {now} -- {handler}"));
+        let ran = env.run(&format!("process --ndays 9 --now @{now} -- {handler}"));
         if !is_killed {
             ran.silent();
             expected = env.read("succeeded").lines().count();
@@ -87,10 +85,8 @@ fn of_many_passes_some_of_which_are_killed_the_counts_are_exact() {
 #[test]
 fn passes_of_many_lines_that_begin_at_once_are_all_noted() {
     let env = TestEnv::with_records(40, MIDNIGHT);
-    let now = format!("@{MIDNIGHT}");
-    let line = |number: usize| {
-        env.spawn(&format!("process --ndays {} --now {now} -- true", number.to_string()))
-    };
+    let line =
+        |number: usize| env.spawn(&format!("process --ndays {number} --now @{MIDNIGHT} -- true"));
     let passes: Vec<_> = (1..=20).map(line).collect();
     for mut pass in passes {
         assert!(pass.wait().unwrap().success());
@@ -238,8 +234,7 @@ fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
     let other = Connection::open(env.path(STATE)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let pausing = env.pausing();
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --fibonacci --now {now} -- {}", sh(&pausing.script));
+    let line = format!("process --fibonacci --now @{MIDNIGHT} -- {}", sh(&pausing.script));
     let mut child = env.spawn(&line);
     pausing.wait_for_begin();
     other.execute_batch("COMMIT").unwrap();
@@ -255,8 +250,7 @@ fn counts_are_written_a_second_after_they_have_changed() {
     let env = TestEnv::with_records(5, MIDNIGHT);
     let pausing = env.pausing();
     let script = format!("[ $BACKLOG_ID != 1 ] || {{ {}; }}", pausing.script);
-    let now = format!("@{MIDNIGHT}");
-    let line = format!("process --fibonacci --jobs 1 --now {now} -- {}", sh(&script));
+    let line = format!("process --fibonacci --jobs 1 --now @{MIDNIGHT} -- {}", sh(&script));
     let mut child = env.spawn(&line);
     pausing.wait_for_begin();
     let written = "SELECT json_extract(counts, '$.succeeded') FROM passes";

@@ -341,8 +341,7 @@ fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
 /// A pass with these options, which has handlers that hang at each record but the first one.
 fn hanging(env: &TestEnv, options: &str, handler: &str) -> Child {
     env.insert(3, MIDNIGHT);
-    let now = format!("@{MIDNIGHT}");
-    env.spawn(&format!("process --fibonacci --grace 1s --now {now} {options} -- {handler}"))
+    env.spawn(&format!("process --fibonacci --grace 1s --now @{MIDNIGHT} {options} -- {handler}"))
 }
 
 #[test]

@@ -101,6 +101,16 @@ pub fn server_with_table() -> Option<(Database, TestEnv)> {
     Some((database, env))
 }
 
+/// Record 7, a minute old.
+pub fn one_record() -> TestEnv {
+    TestEnv::with_record(7, MIDNIGHT - 60)
+}
+
+/// Records 1 to `count`, a minute old.
+pub fn records(count: i64) -> TestEnv {
+    TestEnv::with_records(count, MIDNIGHT - 60)
+}
+
 impl TestEnv {
     /// A database with the table of schema.sql.
     pub fn new() -> Self {

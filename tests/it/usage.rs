@@ -1,27 +1,19 @@
 //! Mistakes of whoever writes a command line or backlog.toml: each is told for what it is, before
 //! anything is done.
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted};
-
-fn one_record() -> TestEnv {
-    let env = TestEnv::with_record(7, MIDNIGHT - 60);
-    env
-}
-
-/// A pass with a handler, at an instant at which the record is due.
-fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
-    env.pass(&format!("--ndays 1 {options} -- {handler}"))
-}
+use crate::testenv::{
+    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, one_record, quoted,
+};
 
 #[test]
 fn an_empty_command_is_told_before_the_first_record() {
     let env = one_record();
     let says = &["the command is empty"];
-    pass(&env, "", "''").fails(2, says);
-    pass(&env, "", "'' x").fails(2, says);
-    pass(&env, "--stream", "''").fails(2, says);
+    env.pass("--ndays 1 -- ''").fails(2, says);
+    env.pass("--ndays 1 -- '' x").fails(2, says);
+    env.pass("--ndays 1 --stream -- ''").fails(2, says);
     for command in ["''", "'' x"] {
-        let ran = pass(&env, &format!("--on-archive {}", quoted(command)), "true");
+        let ran = env.pass(&format!("--ndays 1 --on-archive {} -- true", quoted(command)));
         ran.fails(2, &["--on-archive", "the command is empty"]);
     }
     for config in ["exec = ['']", "exec = ['']\nstream = true", "exec_on_archive = ['', 'x']"] {
@@ -43,7 +35,7 @@ fn a_command_in_quotes_is_told_for_what_it_is() {
                 "`{command}` is a single argument, and no such program exists; remove the quotes"
             );
             let handler = quoted(command);
-            let ran = pass(&env, options, &handler).fails(exit, &[&says]);
+            let ran = env.pass(&format!("--ndays 1 {options} -- {handler}")).fails(exit, &[&says]);
             assert_lacks(&ran.stderr, "could not run");
             let found = env.run(&format!("check -- {handler}"));
             assert_contains(&found.stdout, &says);
@@ -51,7 +43,7 @@ fn a_command_in_quotes_is_told_for_what_it_is() {
     }
     // A file may be called like that.
     env.script("sync order", "true");
-    pass(&env, "", "'./sync order'").silent();
+    env.pass("--ndays 1 -- './sync order'").silent();
 }
 
 #[test]
@@ -72,13 +64,16 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
         let found = env.run(&format!("check -- {script}")).stdout;
         if says.is_empty() {
             assert_lacks(&found, "cannot be run");
-            pass(&env, "", &script).silent();
+            env.pass(&format!("--ndays 1 -- {script}")).silent();
             continue;
         }
         assert_contains(&found, &format!("{script} cannot be run: {says}"));
-        assert_lacks(&pass(&env, "", &script).fails(1, &[exit, says]).stderr, "in PATH,");
+        assert_lacks(
+            &env.pass(&format!("--ndays 1 -- {script}")).fails(1, &[exit, says]).stderr,
+            "in PATH,",
+        );
         if exit == "could not run" {
-            pass(&env, "--stream", &script).fails(1, &[exit, says]);
+            env.pass(&format!("--ndays 1 --stream -- {script}")).fails(1, &[exit, says]);
         }
         assert_eq!(env.count("NEW"), 1);
     }
@@ -165,18 +160,19 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
 fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let env = one_record();
     let says = "{PAYLOD} is not a column; use one of ID, ";
-    pass(&env, "", "./sync {idd}").fails(2, &["{idd} is not a column; use one of ID, "]);
+    env.pass("--ndays 1 -- ./sync {idd}").fails(2, &["{idd} is not a column; use one of ID, "]);
     let handler = "./sync --to={id} --body={PAYLOD}";
-    pass(&env, "", handler).fails(2, &[says]);
-    pass(&env, "--dry-run", handler).fails(2, &[says]);
-    pass(&env, "--on-archive './tell {Statsu}'", "true")
+    env.pass(&format!("--ndays 1 -- {handler}")).fails(2, &[says]);
+    env.pass(&format!("--ndays 1 --dry-run -- {handler}")).fails(2, &[says]);
+    env.pass("--ndays 1 --on-archive './tell {Statsu}' -- true")
         .fails(2, &["--on-archive: {Statsu} is not a column; use one of ID, "]);
     let found = env.run(&format!("check -- {handler}")).stdout;
     assert_contains(&found, says);
     env.run(&format!("crontab -- {handler}")).fails(2, &[says]);
     // What resembles nothing is awk's or jq's, and what is behind a dollar sign the shell's.
     let script = env.script("as-it-is", "[ \"$*\" = '{ids} { print $1 } ${PAYLOD} {} {x}' ]");
-    pass(&env, "", &format!("{script} '{{ids}} {{ print $1 }} ${{PAYLOD}} {{}} {{x}}'")).silent();
+    env.pass(&format!("--ndays 1 -- {script} '{{ids}} {{ print $1 }} ${{PAYLOD}} {{}} {{x}}'"))
+        .silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 

@@ -35,8 +35,7 @@ fn a_webhook_may_stand_in_the_file() {
 fn a_webhook_may_stand_in_the_environment() {
     let env = one_record();
     let server = serving(Answer::new("404 No", &[], ""));
-    let now = format!("@{MIDNIGHT}");
-    let mut command = env.command(&format!("process --ndays 1 --now {now}"));
+    let mut command = env.command(&format!("process --ndays 1 --now @{MIDNIGHT}"));
     command.env("BACKLOG_POST", server.url("/")).env("BACKLOG_HEADER", "X-A: 1, 2\nX-B: 3");
     command.env("BACKLOG_GIVE_UP_ON", "4xx");
     command.ran().fails(1, &["given up"]);

@@ -130,8 +130,7 @@ fn the_list_may_stand_in_the_file_and_in_the_environment() {
     env.run_at(MIDNIGHT, "process").silent();
     assert_eq!(env.statuses(), "1|ERROR\n2|SUCCESS");
     std::fs::remove_file(env.path("backlog.toml")).unwrap();
-    let now = format!("@{MIDNIGHT}");
-    let mut command = env.command(&format!("process --ndays 1 --now {now}"));
+    let mut command = env.command(&format!("process --ndays 1 --now @{MIDNIGHT}"));
     command.env("BACKLOG_POST", url).env("BACKLOG_ALLOW_HOST", "example.com\n127.0.0.1");
     command.ran().silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS");

@@ -10,7 +10,7 @@ mod requests;
 
 use rustls::ServerConfig;
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, quoted};
+use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, one_record, quoted, records};
 use test_support::server::{Answer, Received, Server, Trusted};
 
 const ROW: &str = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG WHERE ID = 7";
@@ -31,16 +31,6 @@ fn pass(env: &TestEnv, url: &str, options: &str) -> Ran {
 fn pass_in(env: &TestEnv, variables: &[(&str, &str)], url: &str, options: &str) -> Ran {
     let args = format!("process --ndays 1 --post {} {options}", quoted(url));
     env.command_at(MIDNIGHT, &args).envs(variables.iter().copied()).ran()
-}
-
-fn one_record() -> TestEnv {
-    let env = TestEnv::with_record(7, MIDNIGHT - 60);
-    env
-}
-
-fn records(count: i64) -> TestEnv {
-    let env = TestEnv::with_records(count, MIDNIGHT - 60);
-    env
 }
 
 /// The row of a record whose first attempt failed.

@@ -292,9 +292,8 @@ fn a_secret_that_is_no_text_is_not_overlooked() {
     use std::os::unix::ffi::OsStrExt;
     let server = serving(fine());
     let env = one_record();
-    let now = format!("@{MIDNIGHT}");
     let url = server.url("/");
-    let mut command = env.command(&format!("process --ndays 1 --now {now} --post {url}"));
+    let mut command = env.command(&format!("process --ndays 1 --now @{MIDNIGHT} --post {url}"));
     command.env("BACKLOG_WEBHOOK_SECRET", OsStr::from_bytes(b"whsec_\xff"));
     command.ran().fails(2, &["BACKLOG_WEBHOOK_SECRET"]);
     assert_eq!(env.query(ROW), UNTOUCHED);

@@ -109,8 +109,7 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
 #[test]
 fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
     let env = records(3);
-    let now = format!("@{MIDNIGHT}");
-    let words = format!("process --now {now} --ndays 1 --stream --grace 0s");
+    let words = format!("process --now @{MIDNIGHT} --ndays 1 --stream --grace 0s");
     let mut pass = env.spawn_logging(&format!("{words} -- sh -c 'cat >/dev/null; sleep 1000'"));
     env.logs("backlog: no reply yet to 3 records after 10s: does the handler speak the protocol, and flush its output?");
     signal("-TERM", pass.id());

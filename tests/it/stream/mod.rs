@@ -60,14 +60,12 @@ fn pass(env: &TestEnv, options: &str, handler: &str) -> Ran {
 
 /// The same in the background.
 fn begin(env: &TestEnv, options: &str, handler: &str) -> Child {
-    let now = format!("@{MIDNIGHT}");
-    env.spawn(&format!("process --now {now} --stream {options} -- {handler}"))
+    env.spawn(&format!("process --now @{MIDNIGHT} --stream {options} -- {handler}"))
 }
 
 /// Records 1 to `count`, of which the last is handed out first.
 fn records(count: i64) -> TestEnv {
-    let env = TestEnv::with_records(count, MIDNIGHT);
-    env
+    TestEnv::with_records(count, MIDNIGHT)
 }
 
 fn lines(env: &TestEnv, file: &str) -> Vec<String> {

@@ -66,8 +66,7 @@ for line in sys.stdin:
     note("ends", line.endswith("}\n"))
 "#,
     );
-    let now = format!("@{MIDNIGHT}");
-    let args = format!("process --now {now} --fibonacci --stream --grace 1h -v --");
+    let args = format!("process --now @{MIDNIGHT} --fibonacci --stream --grace 1h -v --");
     let mut child = env.spawn_logging(&format!("{args} python3 {handler}"));
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));
@@ -102,9 +101,8 @@ fn a_signal_counts_also_while_the_handler_is_waited_for() {
 #[test]
 fn a_second_signal_leaves_no_more_grace() {
     let env = records(2);
-    let now = format!("@{MIDNIGHT}");
     let handler = "touch began; trap '' TERM; sleep 1000; sleep 1000";
-    let args = format!("process --now {now} --fibonacci --stream --grace 1h -v --");
+    let args = format!("process --now @{MIDNIGHT} --fibonacci --stream --grace 1h -v --");
     let mut child = env.spawn_logging(&format!("{args} {}", sh(handler)));
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));

@@ -121,7 +121,7 @@ pub trait Observer {
 /// The wake-up of the thread that waits for the end of a pass.
 #[derive(Clone)]
 pub struct Wake {
-    turns: Sender<()>,
+    sender: Sender<()>,
     stop: Arc<Stop>,
 }
 
@@ -130,12 +130,12 @@ impl Wake {
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
-        self.turn();
+        self.wake_up();
     }
 
-    fn turn(&self) {
+    fn wake_up(&self) {
         // The receiver is gone when the pass is over.
-        let _ = self.turns.send(());
+        let _ = self.sender.send(());
     }
 }
 
@@ -162,15 +162,15 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
-    let any = due.has_next(&mut *pass.store);
-    let any = if pass.stop.is_stopping() { any.context(ENDLESS_SEARCH)? } else { any? };
+    let found = due.has_next(&mut *pass.store);
+    let is_any_due = if pass.stop.is_stopping() { found.context(ENDLESS_SEARCH) } else { found }?;
     let span = rule.time.span;
-    if span.is_some() || !any && plan.stuck.is_some() {
+    if span.is_some() || !is_any_due && plan.stuck.is_some() {
         // With nothing due, no record keeps a slot.
-        let kept = if any { rule.kept.clone() } else { HashMap::new() };
-        pass.observer.reached(&PassCursor::new(span, &plan, kept).at_end(span, any));
+        let kept = if is_any_due { rule.kept.clone() } else { HashMap::new() };
+        pass.observer.reached(&PassCursor::new(span, &plan, kept).at_end(span, is_any_due));
     }
-    if !any {
+    if !is_any_due {
         pass.observer.finished()?;
         let (unusable, incomplete) = (due.unusable, due.broken.into_iter().collect());
         return Ok(Tally { found_nothing: true, unusable, incomplete, ..Tally::default() });
@@ -182,8 +182,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         Some(token) => pass.store.begin(token, lost)?,
         None => Begun::default(),
     };
-    let (sender, turns) = channel();
-    let wake = Wake { turns: sender, stop: pass.stop.clone() };
+    let (sender, wake_ups) = channel();
+    let wake = Wake { sender, stop: pass.stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     if begun.heartbeat.is_some() {
@@ -193,7 +193,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers, constraints);
     let by_main = handler.has_busy_threads().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
-    let mut main = MainThread { shared: &shared, turns, wake: &wake, has_stopped: false };
+    let mut main = MainThread { shared: &shared, wake_ups, wake: &wake, has_stopped: false };
     main.run();
     // The thread that submitted the last attempt may still search for more.
     main.wait_for(|| handler.join());
@@ -224,7 +224,7 @@ const ENDLESS_SEARCH: &str = "the search for due records did not end within --ma
 /// The main thread of a pass: it waits for the end of the pass, for signals and for --max-runtime.
 struct MainThread<'a> {
     shared: &'a SharedDispatcher,
-    turns: Receiver<()>,
+    wake_ups: Receiver<()>,
     wake: &'a Wake,
     has_stopped: bool,
 }
@@ -250,8 +250,8 @@ impl MainThread<'_> {
         let deadline = stop.deadline.filter(|_| !self.has_stopped);
         let left = deadline.map(|deadline| stop.clock.until(deadline));
         match [pause, left].into_iter().flatten().min() {
-            Some(most) => drop(self.turns.recv_timeout(most)),
-            None => drop(self.turns.recv()),
+            Some(most) => drop(self.wake_ups.recv_timeout(most)),
+            None => drop(self.wake_ups.recv()),
         }
         let why = match stop.signalled() {
             _ if self.has_stopped => return,
@@ -271,7 +271,7 @@ impl MainThread<'_> {
         let run = || {
             end();
             has_ended.store(true, Ordering::SeqCst);
-            wake.turn();
+            wake.wake_up();
         };
         thread::scope(|threads| {
             // Without a thread, signals are noticed afterwards.

@@ -53,7 +53,7 @@ impl SharedDispatcher {
             submitted.ended.extend(ended);
             drop(submitted);
             match &shared.wake {
-                Some(wake) if was_empty => wake.turn(),
+                Some(wake) if was_empty => wake.wake_up(),
                 Some(_) => {}
                 None => shared.catch_up(),
             }

@@ -26,21 +26,8 @@ impl DueRule {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
         }
-        let snoozed_until = facts
-            .snoozed_until
-            .filter(|until| facts.status == Status::Error && *until > self.time.now);
-        let scheduled = || match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
-            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
-            None => self.schedule.policy.verdict(facts, self.time),
-        };
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => match (scheduled(), snoozed_until) {
-                (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
-                (Verdict::Wait { until }, Some(snoozed)) => {
-                    Verdict::Wait { until: until.max(snoozed) }
-                }
-                (verdict, _) => verdict,
-            },
+            None => self.verdict_by_policy(facts),
             Some(BEYOND) if self.capabilities.has_due_column => Verdict::Never(Obstacle::NoDueDate),
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
@@ -55,6 +42,21 @@ impl DueRule {
         }
     }
 
+    /// The verdict on a record without a due date. A failed record may have kept its slot or be snoozed.
+    fn verdict_by_policy(&self, facts: Facts<'_>) -> Verdict {
+        let is_failed = facts.status == Status::Error;
+        let verdict = match self.kept.get(facts.id).filter(|_| is_failed) {
+            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
+            None => self.schedule.policy.verdict(facts, self.time),
+        };
+        let snoozed_until = facts.snoozed_until.filter(|at| is_failed && *at > self.time.now);
+        match (verdict, snoozed_until) {
+            (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
+            (Verdict::Wait { until }, Some(snoozed)) => Verdict::Wait { until: until.max(snoozed) },
+            (verdict, _) => verdict,
+        }
+    }
+
     /// True if a record at its limit gets one more attempt, because the last one may never have reached a handler: a
     /// killed pass has charged all records that it handed out.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
@@ -64,7 +66,7 @@ impl DueRule {
         is_at_limit && (facts.has_begun || !shows_begun)
     }
 
-    /// The instant since when a record has been due. With --ndays a failed record is due at each pass.
+    /// The instant at which a due record became due. With --ndays a failed record is due at each pass.
     pub fn due_since(
         &self,
         facts: Facts<'_>,

@@ -170,7 +170,7 @@ impl Dispatcher {
         }
         // A round without attempts is run by the main thread itself.
         if has_ended && self.is_idle() || self.has_waiting() && !was_waiting {
-            self.wake.turn();
+            self.wake.wake_up();
         }
     }
 

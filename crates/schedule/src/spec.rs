@@ -50,9 +50,9 @@ pub fn format_secs(secs: i64) -> String {
 }
 
 /// The delays to spread; and the delays to draw, which a policy that has them uses unless `spread` is set.
-pub type Shape = (Delays, Option<(Delays, Jitter)>);
+type DelayTables = (Delays, Option<(Delays, Jitter)>);
 
-type Formula = fn(&PolicyKeys, PolicyOptions) -> Result<Shape, String>;
+type Formula = fn(&PolicyKeys, PolicyOptions) -> Result<DelayTables, String>;
 
 const POLICIES: [(Syntax, Formula); 10] = [
     policy("constant", &["delay"], "constant:delay=5m", constant),
@@ -162,13 +162,13 @@ pub fn plain_fibonacci(options: PolicyOptions) -> Backoff {
 
 const MINUTE_MS: u64 = 60_000;
 
-fn constant(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
+fn constant(keys: &PolicyKeys, _: PolicyOptions) -> Result<DelayTables, String> {
     let delay = keys.require("delay", milliseconds)?;
     keys.max_from("delay", delay)?;
     Ok((Delays::new([delay]), None))
 }
 
-fn fibonacci(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
+fn fibonacci(keys: &PolicyKeys, _: PolicyOptions) -> Result<DelayTables, String> {
     let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
     Ok((fibonacci_up_to(unit, keys.max_from("unit", unit)?), None))
 }
@@ -180,7 +180,7 @@ fn fibonacci_up_to(unit: u64, max: u64) -> Delays {
 }
 
 /// offset + first * base^n; or Zaqar's curve from min to max.
-fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
+fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<DelayTables, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Exponential);
     }
@@ -201,7 +201,7 @@ fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
 }
 
 /// From the first delay by a ratio, in whole ticks; or Zaqar's curve from min to max.
-fn geometric(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
+fn geometric(keys: &PolicyKeys, options: PolicyOptions) -> Result<DelayTables, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Geometric);
     }
@@ -211,7 +211,7 @@ fn geometric(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String>
 }
 
 /// [`geometric`] with a small ratio, so that the load of records that fail together falls evenly.
-fn even(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
+fn even(keys: &PolicyKeys, options: PolicyOptions) -> Result<DelayTables, String> {
     let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
     let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));
     let max = keys.get("max", milliseconds)?.unwrap_or(DAY.unsigned_abs() * 1000);
@@ -219,7 +219,12 @@ fn even(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
 }
 
 /// From the first delay by a ratio, each at least a tick longer than the one before.
-fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOptions) -> Shape {
+fn in_ticks(
+    first: u64,
+    (over, under): (u64, u64),
+    max: u64,
+    options: PolicyOptions,
+) -> DelayTables {
     let tick = options.every_secs.unsigned_abs() * 1000;
     let grown = |ticks: &u64| {
         let product = u128::from(*ticks) * u128::from(over) / u128::from(under);
@@ -231,14 +236,14 @@ fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOpti
 }
 
 /// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; n^4 + 15 if spread.
-fn sidekiq(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
+fn sidekiq(keys: &PolicyKeys, _: PolicyOptions) -> Result<DelayTables, String> {
     let low = |n: u64| n.saturating_pow(4).saturating_add(15);
     let high = |n| low(n).saturating_add(30 * (n + 1));
     Ok(drawn_in_secs(keys.max()?, low, high, None))
 }
 
 /// U[n^3, (n + 2)^3) seconds; their mean if spread.
-fn buckets(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
+fn buckets(keys: &PolicyKeys, _: PolicyOptions) -> Result<DelayTables, String> {
     let max = keys.max()?;
     let bound = |n: u64| n.saturating_pow(3);
     let mean = |n| (2 * bound(n)).saturating_add(3 * n * n + 2 * n + 1) / 2 * 1000;
@@ -252,7 +257,7 @@ fn drawn_in_secs(
     low: impl Fn(u64) -> u64,
     high: impl Fn(u64) -> u64,
     mean: Option<Delays>,
-) -> Shape {
+) -> DelayTables {
     let base = Delays::rising(max, (0..).map(|n| low(n).saturating_mul(1000)));
     let width = |(n, low)| high(n).saturating_mul(1000).min(max) - low;
     let widths = (0..).zip(&base.waits).map(width);
@@ -260,7 +265,7 @@ fn drawn_in_secs(
     (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
 }
 
-fn between(keys: &PolicyKeys, curve: Curve) -> Result<Shape, String> {
+fn between(keys: &PolicyKeys, curve: Curve) -> Result<DelayTables, String> {
     keys.require_only(&["min", "retries"])?;
     let min = match curve {
         Curve::Linear | Curve::Arithmetic => keys.require("min", milliseconds)?,

@@ -194,7 +194,7 @@ fn a_command_on_archive_that_is_not_there_is_told_once_before_the_first_record()
         ("./nosuch {id}", "could not run ./nosuch: no such file or directory"),
         ("./plain", "could not run ./plain: permission denied; is it executable?"),
         ("./crlf", "could not run ./crlf: its first line ends with a carriage return"),
-        ("'./tell --lost'", "`./tell --lost` is one word"),
+        ("'./tell --lost'", "`./tell --lost` is a single argument"),
     ] {
         let args = format!("process --ndays 1 --max-attempts 1 --on-archive {}", quoted(command));
         let args = format!("{args} -- false");

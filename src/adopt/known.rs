@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use backlog_schedule::listed;
-use backlog_store::{CatalogTable, ValueCount};
+use backlog_store::{CatalogTable, Column, ValueCount};
 use toml::{Table, Value};
 
-use super::columns::{ProfiledColumn, TableProfile};
 use super::pending::ADD_CONDITION;
+use super::profile::{Profile, TableProfile};
 use super::proposal::Proposal;
-use super::words::{ColumnRole, role};
+use super::words::{Role, role};
 use crate::terminal::Terminal;
 
 const TABLES: &str = include_str!("../../docs/job-tables.toml");
@@ -42,16 +42,12 @@ impl KnownTable {
 
     /// Finds the section of a table by its name and its columns. A table with another status, or another date for
     /// finished rows, is not the same table.
-    pub fn find<'c>(
-        table: &str,
-        columns: impl Iterator<Item = &'c backlog_store::Column>,
-    ) -> Option<Self> {
+    pub fn find<'c>(table: &str, columns: impl Iterator<Item = &'c Column>) -> Option<Self> {
         let columns: Vec<_> = columns.map(|column| column.name.as_str()).collect();
         Self::all().find(|known| {
             let has = |name: &&str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
             let is_other = |name: &&str| {
-                matches!(role(name), Some(ColumnRole::Status | ColumnRole::Done))
-                    && !known.mentions(name)
+                matches!(role(name), Some(Role::Status | Role::Done)) && !known.mentions(name)
             };
             known.has_name(table)
                 && known.columns().iter().all(has)
@@ -104,8 +100,8 @@ impl KnownTable {
         let mut proposal = Proposal::new(&self.name, profile.outline, terminal);
         proposal.comment(&self.comment);
         let others = profile.filter(|column| !self.mentions(column.name()));
-        let has_open_condition = self.ask_about(&others, profile.outline.rows, &mut proposal)?;
-        self.write_queue(profile, has_open_condition, &mut proposal)?;
+        let is_open = ask_about(&others, profile.outline.rows, &mut proposal)?;
+        self.write_queue(profile, is_open, &mut proposal)?;
         let schedules = ["policy", "fibonacci", "progressive"];
         if !schedules.iter().any(|key| self.keys.contains_key(*key)) {
             proposal.line("progressive = true");
@@ -114,38 +110,18 @@ impl KnownTable {
         Ok(proposal)
     }
 
-    /// Asks about columns that may exclude rows. Returns true if the question stays open.
-    fn ask_about(
-        &self,
-        columns: &[&ProfiledColumn<'_>],
-        rows: usize,
-        proposal: &mut Proposal<'_>,
-    ) -> Result<bool> {
-        let rows: Vec<_> = (0..rows).collect();
-        let is_flag = |column: &&&ProfiledColumn<'_>| {
-            column.is_date() || column.values.iter().all(ValueCount::is_truth)
-        };
-        let doubts = columns.iter().filter(is_flag).filter_map(|column| column.doubt(&rows));
-        let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
-        if doubts.is_empty() {
-            return Ok(false);
-        }
-        let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
-        Ok(proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?.is_none())
-    }
-
     /// Writes the lines of the section for the queue whose rows are in the table.
     fn write_queue(
         &self,
         profile: &TableProfile<'_>,
-        has_open_condition: bool,
+        is_open: bool,
         proposal: &mut Proposal<'_>,
     ) -> Result<()> {
         let (column, default) = self.queue_condition().unwrap_or_default();
         let found = profile.columns.iter().find(|found| found.name().eq_ignore_ascii_case(column));
         let values = found.iter().flat_map(|found| found.values).filter(|value| value.rows > 0);
         let queues: Vec<_> = values.map(|value| value.value.to_string()).collect();
-        let lines = |queue: &str| self.lines(default, queue, has_open_condition);
+        let lines = |queue: &str| self.lines(default, queue, is_open);
         // Other text would need escapes in SQL and in TOML.
         let is_plain =
             |queue: &&String| queue.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
@@ -155,32 +131,31 @@ impl KnownTable {
             let others = queues.iter().filter(|queue| *queue != default).map(String::as_str);
             let others = listed(others.collect::<Vec<_>>());
             if !others.is_empty() {
-                let comment =
-                    format!("other rows have {column} = {others}: each needs its own queue");
-                proposal.comment(&comment);
+                proposal.comment(&format!(
+                    "other rows have {column} = {others}: each needs its own queue"
+                ));
             }
         } else if let ([only], 1) = (&plain[..], queues.len()) {
             proposal.comment(&format!("all rows have {column} = '{only}'"));
             proposal.lines += &lines(only);
         } else {
-            let choices: Vec<_> =
-                plain.into_iter().map(|queue| (queue.clone(), lines(queue))).collect();
-            proposal.choose(&format!("which {column} is processed?"), &choices, "where = ?")?;
+            let choices = plain.into_iter().map(|queue| (queue.clone(), lines(queue)));
+            let question = format!("which {column} is processed?");
+            proposal.choose(&question, &choices.collect::<Vec<_>>(), "where = ?")?;
         }
         Ok(())
     }
 
     /// The lines of the section for a queue in place of the default one.
-    fn lines(&self, default: &str, queue: &str, has_open_condition: bool) -> String {
+    fn lines(&self, default: &str, queue: &str, is_open: bool) -> String {
         let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
         let lines = lines.map(|line| {
-            let is_comment =
-                line.starts_with("exec") || has_open_condition && line.starts_with("where =");
+            let is_comment = line.starts_with("exec") || is_open && line.starts_with("where =");
             let line = line.replace(&format!("'{default}'"), &format!("'{queue}'"));
             let line = line.replace(&format!("\"{default}\""), &format!("\"{queue}\""));
             format!("{}{line}\n", if is_comment { "# " } else { "" })
         });
-        lines.chain(has_open_condition.then(|| "where = ?\n".into())).collect()
+        lines.chain(is_open.then(|| "where = ?\n".into())).collect()
     }
 
     /// The column and the value that select one of several queues.
@@ -193,6 +168,19 @@ impl KnownTable {
             (is_queue && !value.is_empty()).then_some((column, value))
         })
     }
+}
+
+/// Asks about columns that may exclude rows. Returns true if the question stays open.
+fn ask_about(columns: &[&Profile<'_>], rows: usize, proposal: &mut Proposal<'_>) -> Result<bool> {
+    let rows: Vec<_> = (0..rows).collect();
+    let is_flag = |column: &Profile<'_>| column.values.iter().all(ValueCount::is_truth);
+    let possible = columns.iter().filter(|column| column.is_date() || is_flag(column));
+    let doubts: Vec<_> = possible.filter_map(|column| Some(column.doubt(&rows)?.0)).collect();
+    if doubts.is_empty() {
+        return Ok(false);
+    }
+    let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
+    Ok(proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?.is_none())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Proposals for existing tables. Columns with clear names and values are mapped; everything else is a question.
 
-mod columns;
 mod known;
 mod pending;
+mod profile;
 mod proposal;
 mod propose;
 mod words;
@@ -13,9 +13,9 @@ use backlog_store::Outline;
 
 use crate::terminal::Terminal;
 
-use columns::TableProfile;
 use known::KnownTable;
 pub use known::is_known;
+use profile::TableProfile;
 pub use proposal::Proposal;
 pub use words::resembles_queue;
 

@@ -5,9 +5,9 @@ use backlog_schedule::{Value, listed};
 use backlog_store::{ValueCount, quoted_if_needed};
 use toml::Value as Toml;
 
-use super::columns::{ProfiledColumn, TableProfile, display};
+use super::profile::{Profile, TableProfile, display};
 use super::proposal::{Proposal, toml};
-use super::words::{ColumnRole, Meaning, meaning};
+use super::words::{Meaning, Role, meaning};
 
 /// Results that later lines of the section need.
 #[derive(Default)]
@@ -32,12 +32,12 @@ pub const ADD_CONDITION: &str = "If so, add it to this condition:";
 const DELETE: &str = "on_success = \"delete\"";
 
 /// The values of a status column with their meanings.
-struct StatusValues<'a> {
-    column: &'a ProfiledColumn<'a>,
+struct ValueMeanings<'a> {
+    column: &'a Profile<'a>,
     values: Vec<(Option<Meaning>, &'a ValueCount)>,
 }
 
-impl StatusValues<'_> {
+impl ValueMeanings<'_> {
     fn with(&self, meaning: Option<Meaning>) -> Vec<&ValueCount> {
         let values = self.values.iter().filter(|(other, _)| *other == meaning);
         values.map(|(_, value)| *value).collect()
@@ -59,8 +59,8 @@ impl TableProfile<'_> {
     pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<PendingMapping> {
         let statuses = self.statuses();
         let dates = self.filter(|column| {
-            let may_be_empty = !column.column.not_null || column.empty_rows() > 0;
-            column.has_role(ColumnRole::Done) && column.is_date() && may_be_empty
+            let may_be_empty = !column.schema.not_null || column.empty_rows() > 0;
+            column.has_role(Role::Done) && column.is_date() && may_be_empty
         });
         match (&statuses[..], &dates[..]) {
             // A name without usual values, or usual values without a name, may mean anything.
@@ -72,9 +72,8 @@ impl TableProfile<'_> {
             }
             ([], [date]) => self.by_date(date, proposal),
             ([], []) => {
-                let is_possible = |column: &ProfiledColumn<'_>| {
-                    matches!(column.role, None | Some(ColumnRole::Done))
-                };
+                let is_possible =
+                    |column: &Profile<'_>| matches!(column.role, None | Some(Role::Done));
                 let few = self.filter(|column| column.distinct() > 1 && is_possible(column));
                 let dates = self
                     .filter(|column| column.is_date() && !column.is_full() && is_possible(column));
@@ -85,12 +84,12 @@ impl TableProfile<'_> {
     }
 
     /// The columns that may be the status, by their names or their values. A column `status` excludes the others.
-    fn statuses(&self) -> Vec<&ProfiledColumn<'_>> {
+    fn statuses(&self) -> Vec<&Profile<'_>> {
         let mut all = self.filter(|column| {
             !column.values.is_empty() && column.is_named_as_status()
                 || column.role.is_none() && column.has_usual_values()
         });
-        let is_status = |column: &&ProfiledColumn<'_>| column.name().eq_ignore_ascii_case("status");
+        let is_status = |column: &&Profile<'_>| column.name().eq_ignore_ascii_case("status");
         if all.iter().any(is_status) {
             all.retain(is_status);
         }
@@ -100,17 +99,17 @@ impl TableProfile<'_> {
     /// Asks which column shows that a record is pending.
     fn choose_pending(
         &self,
-        statuses: &[&ProfiledColumn<'_>],
-        dates: &[&ProfiledColumn<'_>],
+        statuses: &[&Profile<'_>],
+        dates: &[&Profile<'_>],
         proposal: &mut Proposal<'_>,
     ) -> Result<PendingMapping> {
-        let by_status = |column: &&ProfiledColumn<'_>| {
+        let by_status = |column: &&Profile<'_>| {
             let name = column.name();
             let line = format!("column = {}, new = ?, error = ?, success = ?", toml(name));
             let answer = format!("{name} is the status: {}", display(column.values));
             (answer, format!("status = {{ {line} }}\n"))
         };
-        let by_date = |column: &&ProfiledColumn<'_>| {
+        let by_date = |column: &&Profile<'_>| {
             let [is_empty, _] = column.conditions();
             let on_success = self.set_now(Some(column.name()));
             let lines = format!("where = {}\n{on_success}", toml(&is_empty));
@@ -135,10 +134,10 @@ impl TableProfile<'_> {
 
     fn by_status(
         &self,
-        column: &ProfiledColumn<'_>,
+        column: &Profile<'_>,
         proposal: &mut Proposal<'_>,
     ) -> Result<PendingMapping> {
-        let status = StatusValues { column, values: self.meanings(column, proposal)? };
+        let status = ValueMeanings { column, values: self.meanings(column, proposal)? };
         self.describe_status(&status, proposal);
         let keys = self.status_keys(&status, proposal)?;
         let line: String = keys.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
@@ -147,21 +146,21 @@ impl TableProfile<'_> {
         let (archives, new) = (has_key("archived"), status.rows(Meaning::New));
         let pending = [&new[..], &status.rows(Meaning::Failed)].concat();
         self.narrow(column, None, &pending, archives, proposal)?;
-        let done = self.filter(|column| column.has_role(ColumnRole::Done) && column.is_date());
+        let done = self.filter(|column| column.has_role(Role::Done) && column.is_date());
         if done.len() > 1 {
             let names = listed(done.iter().map(|column| column.name()));
             let why = format!("a success sets none of {names}: add the right one to on_success");
             proposal.comment(&why);
         }
         let on_success = match has_key("success") {
-            true => self.set_now(self.writable_date(ColumnRole::Done)),
+            true => self.set_now(self.writable_date(Role::Done)),
             false => format!("{DELETE}\n"),
         };
         Ok(PendingMapping { on_success, archives, new })
     }
 
     /// Writes comments on the values that are tried again or left alone, and a question about the unknown ones.
-    fn describe_status(&self, status: &StatusValues<'_>, proposal: &mut Proposal<'_>) {
+    fn describe_status(&self, status: &ValueMeanings<'_>, proposal: &mut Proposal<'_>) {
         let has_failed = !status.with(Some(Meaning::Failed)).is_empty();
         proposal.comment(match has_failed || self.outline.is_large || status.has_unknown() {
             false => "the status; no value means failed, so a record that fails stays new",
@@ -190,7 +189,7 @@ impl TableProfile<'_> {
     /// The keys of the status with their values as TOML. Without `success`, the row of a finished record is deleted.
     fn status_keys(
         &self,
-        status: &StatusValues<'_>,
+        status: &ValueMeanings<'_>,
         proposal: &mut Proposal<'_>,
     ) -> Result<Vec<(&'static str, String)>> {
         let mut keys = Vec::<(&str, String)>::new();
@@ -235,7 +234,7 @@ impl TableProfile<'_> {
     /// The values of a status with their meanings, from usual words or from answers.
     fn meanings<'c>(
         &self,
-        column: &'c ProfiledColumn<'_>,
+        column: &'c Profile<'_>,
         proposal: &Proposal<'_>,
     ) -> Result<Vec<(Option<Meaning>, &'c ValueCount)>> {
         let is_given_up = |value: &ValueCount| column.meaning(value) == Some(Meaning::GivenUp);
@@ -253,11 +252,7 @@ impl TableProfile<'_> {
         meanings.collect()
     }
 
-    fn by_date(
-        &self,
-        column: &ProfiledColumn<'_>,
-        proposal: &mut Proposal<'_>,
-    ) -> Result<PendingMapping> {
+    fn by_date(&self, column: &Profile<'_>, proposal: &mut Proposal<'_>) -> Result<PendingMapping> {
         let [is_empty, _] = column.conditions();
         let rows = column.display_emptiness();
         proposal.comment(&format!("a record is pending while {is_empty}: it is {rows}"));
@@ -271,7 +266,7 @@ impl TableProfile<'_> {
     /// Writes the condition of pending rows, and asks about columns that may exclude some of them.
     fn narrow(
         &self,
-        column: &ProfiledColumn<'_>,
+        column: &Profile<'_>,
         condition: Option<String>,
         pending: &[usize],
         archives: bool,
@@ -316,7 +311,7 @@ impl TableProfile<'_> {
 }
 
 fn ask_meaning(
-    column: &ProfiledColumn<'_>,
+    column: &Profile<'_>,
     value: &ValueCount,
     proposal: &Proposal<'_>,
 ) -> Result<Option<Meaning>> {
@@ -333,12 +328,12 @@ fn ask_meaning(
 
 /// The values of one meaning as TOML. The first is the one to write; if several are possible, it asks.
 fn written(
-    column: &ProfiledColumn<'_>,
+    column: &Profile<'_>,
     word: &str,
     mut values: Vec<&ValueCount>,
     proposal: &mut Proposal<'_>,
 ) -> Result<String> {
-    let default = column.column.default.as_deref().unwrap_or_default();
+    let default = column.schema.default.as_deref().unwrap_or_default();
     let mut first = values.iter().position(|value| default.contains(&value.value.literal()));
     let with_rows = values.iter().filter(|value| value.rows > 0).count();
     if first.is_none() && values.len() > 1 && with_rows != 1 {

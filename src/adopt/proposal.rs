@@ -6,7 +6,7 @@ use anyhow::Result;
 use backlog_store::Outline;
 use toml::Value;
 
-use super::columns::ProfiledColumn;
+use super::profile::Profile;
 use crate::options::MAX_NAME_LENGTH;
 use crate::report::wrapped;
 use crate::terminal::Terminal;
@@ -44,12 +44,8 @@ impl<'a> Proposal<'a> {
         self.lines.extend([line, "\n"]);
     }
 
-    pub fn facts<'c>(
-        &mut self,
-        about: &str,
-        columns: impl Iterator<Item = &'c ProfiledColumn<'c>>,
-    ) {
-        let facts: Vec<_> = columns.filter_map(ProfiledColumn::facts).collect();
+    pub fn facts<'c>(&mut self, about: &str, columns: impl Iterator<Item = &'c Profile<'c>>) {
+        let facts: Vec<_> = columns.filter_map(Profile::facts).collect();
         if !facts.is_empty() {
             self.comment(about);
         }

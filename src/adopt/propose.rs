@@ -5,10 +5,10 @@ use backlog_schedule::counted;
 use backlog_store::{ColumnType, Format};
 use toml::{Table, Value as Toml};
 
-use super::columns::{ProfiledColumn, TableProfile};
 use super::pending::PendingMapping;
+use super::profile::{Profile, TableProfile};
 use super::proposal::{AnswerLines, Proposal, toml};
-use super::words::ColumnRole;
+use super::words::Role;
 use crate::terminal::Terminal;
 
 pub fn by_columns<'t>(
@@ -52,12 +52,12 @@ impl<'a> TableProfile<'a> {
 
     /// Chooses the unique key with the fewest columns. The primary key precedes others.
     fn write_id(&self, proposal: &mut Proposal<'_>) {
-        let can_be_id = |column: &ProfiledColumn<'a>| {
-            let holds = column.column.column_type;
+        let can_be_id = |column: &Profile<'a>| {
+            let holds = column.schema.column_type;
             matches!(
                 holds,
                 ColumnType::Integer | ColumnType::Text | ColumnType::Decimal | ColumnType::Bytes
-            ) || column.column.declared.eq_ignore_ascii_case("uuid")
+            ) || column.schema.declared.eq_ignore_ascii_case("uuid")
         };
         let is_id = |name: &String| {
             self.columns.iter().any(|column| column.name() == name && can_be_id(column))
@@ -80,14 +80,12 @@ impl<'a> TableProfile<'a> {
 
     /// Writes the insertion date. Returns true if there is none.
     fn write_date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
-        let is_past = |column: &ProfiledColumn<'a>| {
+        let is_past = |column: &Profile<'a>| {
             column.formats.iter().any(|(_, newest)| *newest <= self.tomorrow)
         };
         let has_rows = self.outline.rows > 0;
-        let is_full =
-            |column: &ProfiledColumn<'a>| !has_rows || column.is_full() && is_past(column);
-        let mut dates =
-            self.filter(|column| column.is_date() && column.has_role(ColumnRole::Created));
+        let is_full = |column: &Profile<'a>| !has_rows || column.is_full() && is_past(column);
+        let mut dates = self.filter(|column| column.is_date() && column.has_role(Role::Created));
         if let [only] = dates[..]
             && only.formats.len() < 2
             && is_full(only)
@@ -159,10 +157,10 @@ impl<'a> TableProfile<'a> {
             proposal.comment("each record has its own maximum");
             proposal.line(&format!("max_attempts = {{ column = {} }}", toml(max.name())));
         }
-        let is_text = |column: &ProfiledColumn<'a>| {
-            column.column.column_type == ColumnType::Text && column.formats.is_empty()
+        let is_text = |column: &Profile<'a>| {
+            column.schema.column_type == ColumnType::Text && column.formats.is_empty()
         };
-        if let Some(error) = self.only(ColumnRole::Error, is_text) {
+        if let Some(error) = self.only(Role::Error, is_text) {
             proposal.comment("the last error, by its name");
             proposal.line(&format!("last_error = {}", toml(error.name())));
         }
@@ -176,17 +174,17 @@ impl<'a> TableProfile<'a> {
         pending: &PendingMapping,
     ) -> Result<()> {
         proposal.lines += &pending.on_success;
-        let is_future = |column: &ProfiledColumn<'a>| {
+        let is_future = |column: &Profile<'a>| {
             column.role.is_none()
                 && column.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
         };
         // A column with `9999-12-31` is not recognized as a date.
-        let is_due = |column: &ProfiledColumn<'a>| {
-            (column.has_role(ColumnRole::Due) || column.has_role(ColumnRole::MaybeDue))
+        let is_due = |column: &Profile<'a>| {
+            (column.has_role(Role::Due) || column.has_role(Role::MaybeDue))
                 && (column.is_date() || !column.may_count())
         };
         let due = self.filter(|column| is_due(column) || is_future(column));
-        let next = self.writable_date(ColumnRole::Due);
+        let next = self.writable_date(Role::Due);
         let on_failure = |due| self.set("on_failure", due, "{next}");
         if next.is_none() && !due.is_empty() {
             let columns = due.iter().map(|column| column.name());
@@ -209,7 +207,7 @@ impl<'a> TableProfile<'a> {
 
     /// The line of a key that sets a column and the date of the last change, as far as there are such columns.
     fn set(&self, key: &str, column: Option<&str>, value: &str) -> String {
-        let updated = self.writable_date(ColumnRole::Updated).map(|name| (name, "{now}"));
+        let updated = self.writable_date(Role::Updated).map(|name| (name, "{now}"));
         let columns = column.map(|name| (name, value)).into_iter().chain(updated);
         let columns =
             Table::from_iter(columns.map(|(name, value)| (name.into(), Toml::from(value))));

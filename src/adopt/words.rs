@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The contents of words.toml.
 #[derive(Default, Deserialize)]
 struct Words {
-    names: BTreeMap<ColumnRole, String>,
+    names: BTreeMap<Role, String>,
     values: BTreeMap<Meaning, String>,
 }
 
@@ -18,7 +18,7 @@ static WORDS: LazyLock<Words> =
     LazyLock::new(|| toml::from_str(include_str!("words.toml")).unwrap_or_default());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum ColumnRole {
+pub enum Role {
     Status,
     Created,
     Done,
@@ -53,22 +53,22 @@ pub fn has_date_words(name: &str) -> bool {
     without_date_words(&name) != name
 }
 
-pub fn role(name: &str) -> Option<ColumnRole> {
+pub fn role(name: &str) -> Option<Role> {
     let name = normalized(name);
     let core = without_date_words(&name);
     let has_name = |words: &str| words.split_whitespace().any(|word| word == name || word == core);
     let by_word = WORDS.names.iter().find(|(_, words)| has_name(words)).map(|(role, _)| *role);
     let by_part = || match &*name {
-        name if name.contains("last") => Some(ColumnRole::Tried),
-        name if name.starts_with("next") || name.contains("before") => Some(ColumnRole::MaybeDue),
+        name if name.contains("last") => Some(Role::Tried),
+        name if name.starts_with("next") || name.contains("before") => Some(Role::MaybeDue),
         _ if ["after", "until", "due"].iter().any(|end| core.ends_with(end)) => {
-            Some(ColumnRole::MaybeDue)
+            Some(Role::MaybeDue)
         }
-        name if name.contains("status") || name.ends_with("state") => Some(ColumnRole::Status),
+        name if name.contains("status") || name.ends_with("state") => Some(Role::Status),
         // `timestamp`
-        _ if core.is_empty() => Some(ColumnRole::Created),
+        _ if core.is_empty() => Some(Role::Created),
         // `is_sent`
-        name => name.strip_prefix("is").and_then(role).filter(|role| *role == ColumnRole::Done),
+        name => name.strip_prefix("is").and_then(role).filter(|role| *role == Role::Done),
     };
     by_word.or_else(by_part)
 }
@@ -76,7 +76,7 @@ pub fn role(name: &str) -> Option<ColumnRole> {
 /// True for a table with at least two usual columns, one of which shows what is pending.
 pub fn resembles_queue(table: &CatalogTable) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
-    let needed = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
+    let needed = [Role::Status, Role::Done, Role::Attempts];
     roles.len() > 1 && needed.iter().any(|role| roles.contains(role))
 }
 
@@ -103,27 +103,27 @@ mod tests {
     #[test]
     fn names_are_read_in_every_case() {
         for (name, expected) in [
-            ("created_at", ColumnRole::Created),
-            ("OccurredOn", ColumnRole::Created),
-            ("timecreated", ColumnRole::Created),
-            ("date_entered", ColumnRole::Created),
-            ("CreatedOnUtc", ColumnRole::Created),
-            ("timestamp", ColumnRole::Created),
-            ("run_at", ColumnRole::Due),
-            ("next_attempt_at", ColumnRole::Due),
-            ("nextattempttime", ColumnRole::Due),
-            ("DontSendBefore", ColumnRole::MaybeDue),
-            ("valid_until", ColumnRole::MaybeDue),
-            ("due_date", ColumnRole::MaybeDue),
-            ("next_birthday", ColumnRole::MaybeDue),
-            ("scheduled_date_gmt", ColumnRole::Due),
-            ("ProcessedOn", ColumnRole::Done),
-            ("is_sent", ColumnRole::Done),
-            ("last_attempt_at", ColumnRole::Tried),
-            ("max_attempts", ColumnRole::MaxAttempts),
-            ("job_state", ColumnRole::Status),
-            ("number_of_retries", ColumnRole::Attempts),
-            ("error_message", ColumnRole::Error),
+            ("created_at", Role::Created),
+            ("OccurredOn", Role::Created),
+            ("timecreated", Role::Created),
+            ("date_entered", Role::Created),
+            ("CreatedOnUtc", Role::Created),
+            ("timestamp", Role::Created),
+            ("run_at", Role::Due),
+            ("next_attempt_at", Role::Due),
+            ("nextattempttime", Role::Due),
+            ("DontSendBefore", Role::MaybeDue),
+            ("valid_until", Role::MaybeDue),
+            ("due_date", Role::MaybeDue),
+            ("next_birthday", Role::MaybeDue),
+            ("scheduled_date_gmt", Role::Due),
+            ("ProcessedOn", Role::Done),
+            ("is_sent", Role::Done),
+            ("last_attempt_at", Role::Tried),
+            ("max_attempts", Role::MaxAttempts),
+            ("job_state", Role::Status),
+            ("number_of_retries", Role::Attempts),
+            ("error_message", Role::Error),
         ] {
             assert_eq!(role(name), Some(expected), "{name}");
         }

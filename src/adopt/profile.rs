@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use backlog_schedule::{DAY, Instant, Value, counted};
-use backlog_store::{ColumnType, Dates, Explored, Format, Outline, ValueCount, quoted_if_needed};
+use backlog_store::{
+    Column, ColumnType, Dates, Explored, Format, Outline, ValueCount, quoted_if_needed,
+};
 
-use super::words::{ColumnRole, Meaning, has_date_words, meaning, role};
+use super::words::{Meaning, Role, has_date_words, meaning, role};
 
-/// The earliest plausible date of a record: 1 January 2000.
+/// The earliest plausible date of a record.
 const YEAR_2000: Instant = Instant(946_684_800);
 const TWENTY_YEARS: i64 = 20 * 365 * DAY;
 
 pub struct TableProfile<'a> {
     pub outline: &'a Outline,
-    pub columns: Vec<ProfiledColumn<'a>>,
+    pub columns: Vec<Profile<'a>>,
     /// The latest date that may be past: a day after now, because the time zone is unknown.
     pub tomorrow: Instant,
     /// The format of the insertion date, once it is known.
@@ -27,54 +29,51 @@ impl<'a> TableProfile<'a> {
             let formats = formats(column, cells, now);
             let values = if formats.is_empty() { &values[..] } else { &[] };
             let is_in_key = outline.keys.iter().any(|key| key.contains(&column.name));
-            ProfiledColumn { column, role: role(&column.name), cells, formats, is_in_key, values }
+            Profile { schema: column, role: role(&column.name), cells, formats, is_in_key, values }
         });
         let (columns, tomorrow) = (columns.collect(), now.saturating_add(DAY));
         Self { outline, columns, tomorrow, inserted_format: None }
     }
 
-    pub fn filter(
-        &self,
-        is_wanted: impl Fn(&ProfiledColumn<'a>) -> bool,
-    ) -> Vec<&ProfiledColumn<'a>> {
+    pub fn filter(&self, is_wanted: impl Fn(&Profile<'a>) -> bool) -> Vec<&Profile<'a>> {
         self.columns.iter().filter(|column| is_wanted(column)).collect()
     }
 
     /// The column of a role that meets a condition, if there is exactly one.
     pub fn only(
         &self,
-        role: ColumnRole,
-        is_wanted: impl Fn(&ProfiledColumn<'a>) -> bool,
-    ) -> Option<&ProfiledColumn<'a>> {
+        role: Role,
+        is_wanted: impl Fn(&Profile<'a>) -> bool,
+    ) -> Option<&Profile<'a>> {
         match self.filter(|column| column.has_role(role) && is_wanted(column))[..] {
             [only] => Some(only),
             _ => None,
         }
     }
 
-    pub fn counter(&self) -> Option<&ProfiledColumn<'a>> {
-        self.only(ColumnRole::Attempts, ProfiledColumn::may_count)
+    pub fn counter(&self) -> Option<&Profile<'a>> {
+        self.only(Role::Attempts, Profile::may_count)
     }
 
-    pub fn max_attempts(&self) -> Option<&ProfiledColumn<'a>> {
-        self.only(ColumnRole::MaxAttempts, ProfiledColumn::may_count)
+    pub fn max_attempts(&self) -> Option<&Profile<'a>> {
+        self.only(Role::MaxAttempts, Profile::may_count)
     }
 
     /// The name of a date column that a pass can write, in ISO or in the format of the insertion date.
-    pub fn writable_date(&self, role: ColumnRole) -> Option<&'a str> {
+    pub fn writable_date(&self, role: Role) -> Option<&'a str> {
         let legal = [Some(Format::Iso), Some(Format::Compact), self.inserted_format];
-        let is_writable = |column: &ProfiledColumn<'a>| {
-            !column.column.is_generated
+        let is_writable = |column: &Profile<'a>| {
+            !column.schema.is_generated
                 && column.is_date()
                 && column.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
         };
-        self.only(role, is_writable).map(ProfiledColumn::name)
+        self.only(role, is_writable).map(Profile::name)
     }
 }
 
-pub struct ProfiledColumn<'a> {
-    pub column: &'a backlog_store::Column,
-    pub role: Option<ColumnRole>,
+pub struct Profile<'a> {
+    pub schema: &'a Column,
+    pub role: Option<Role>,
     /// The value in each row of the sample.
     pub cells: &'a [Value],
     /// The formats in which all values are plausible dates, with the newest date.
@@ -84,27 +83,27 @@ pub struct ProfiledColumn<'a> {
     pub values: &'a [ValueCount],
 }
 
-impl<'a> ProfiledColumn<'a> {
+impl<'a> Profile<'a> {
     pub fn name(&self) -> &'a str {
-        &self.column.name
+        &self.schema.name
     }
 
-    pub fn has_role(&self, role: ColumnRole) -> bool {
+    pub fn has_role(&self, role: Role) -> bool {
         self.role == Some(role)
     }
 
     /// True for a column of dates. Without values, the type or the name decides.
     pub fn is_date(&self) -> bool {
-        let declared = self.column.declared.to_ascii_uppercase();
+        let declared = self.schema.declared.to_ascii_uppercase();
         let is_typed =
-            matches!(self.column.column_type, ColumnType::Instant | ColumnType::LocalTime)
+            matches!(self.schema.column_type, ColumnType::Instant | ColumnType::LocalTime)
                 || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
-        let of_dates = [ColumnRole::Created, ColumnRole::Due, ColumnRole::Updated].map(Some);
+        let date_roles = [Role::Created, Role::Due, Role::Updated].map(Some);
         // `sent` may be a flag or a number.
-        let is_named = of_dates.contains(&self.role)
-            || self.has_role(ColumnRole::Done) && has_date_words(self.name());
+        let is_named = date_roles.contains(&self.role)
+            || self.has_role(Role::Done) && has_date_words(self.name());
         !self.formats.is_empty()
-            || self.column.column_type.can_be_date()
+            || self.schema.column_type.can_be_date()
                 && self.cells.iter().all(is_empty)
                 && (is_typed || is_named)
     }
@@ -124,12 +123,12 @@ impl<'a> ProfiledColumn<'a> {
     /// True if all values are small numbers from 0 up.
     pub fn may_count(&self) -> bool {
         let is_count = |value: &Value| matches!(value, Value::Null | Value::Integer(0..100_000));
-        matches!(self.column.column_type, ColumnType::Integer | ColumnType::Decimal)
+        matches!(self.schema.column_type, ColumnType::Integer | ColumnType::Decimal)
             && self.cells.iter().all(is_count)
     }
 
     pub fn has_positive_default(&self) -> bool {
-        let default = self.column.default.as_deref();
+        let default = self.schema.default.as_deref();
         default.and_then(|default| default.parse::<i64>().ok()).is_some_and(|number| number > 0)
     }
 
@@ -145,8 +144,8 @@ impl<'a> ProfiledColumn<'a> {
         let literals: BTreeSet<_> = empty.map(literal).collect();
         let literals: Vec<_> = literals.iter().map(String::as_str).collect();
         match &literals[..] {
-            _ if self.column.column_type == ColumnType::Boolean => {
-                [format!("{name} IS NOT TRUE"), name.clone()]
+            _ if self.schema.column_type == ColumnType::Boolean => {
+                [format!("{name} IS NOT TRUE"), name]
             }
             [] => [format!("{name} IS NULL"), format!("{name} IS NOT NULL")],
             [only] => ["=", "<>"].map(|is| format!("coalesce({name}, {only}) {is} {only}")),
@@ -163,12 +162,10 @@ impl<'a> ProfiledColumn<'a> {
         format!("{word} in {}, set in {set}", counted(empty as u64, "row"))
     }
 
-    /// For a column that may exclude some pending rows: the number of rows in which it is set, and the conditions for
-    /// both groups of rows.
+    /// A doubt about a column that is set in some pending rows, with the conditions for rows without and with a value.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
-        let is_unknown = matches!(self.role, None | Some(ColumnRole::Done));
-        let is_flag =
-            self.has_role(ColumnRole::Due) && self.values.iter().all(ValueCount::is_truth);
+        let is_unknown = matches!(self.role, None | Some(Role::Done));
+        let is_flag = self.has_role(Role::Due) && self.values.iter().all(ValueCount::is_truth);
         let has_groups = is_unknown && self.is_date()
             || (is_unknown || is_flag) && self.distinct() == 2 && !self.is_in_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
@@ -179,7 +176,7 @@ impl<'a> ProfiledColumn<'a> {
     }
 
     pub fn is_named_as_status(&self) -> bool {
-        self.has_role(ColumnRole::Status) || self.has_role(ColumnRole::Done) && !self.is_date()
+        self.has_role(Role::Status) || self.has_role(Role::Done) && !self.is_date()
     }
 
     /// True if most of the values are usual words.
@@ -190,26 +187,22 @@ impl<'a> ProfiledColumn<'a> {
 
     /// True for flags such as `is_sent`. An integer named `sent` may be a counter.
     fn is_done_flag(&self) -> bool {
-        let is_declared = self.column.declared.to_ascii_uppercase().starts_with("BOOL");
+        let is_declared = self.schema.declared.to_ascii_uppercase().starts_with("BOOL");
         let is_named = self.name().to_ascii_lowercase().starts_with("is");
-        self.has_role(ColumnRole::Done)
-            && (is_declared || is_named || self.column.column_type == ColumnType::Boolean)
+        self.has_role(Role::Done)
+            && (is_declared || is_named || self.schema.column_type == ColumnType::Boolean)
     }
 
     /// The meaning of a value as a status, unless a CHECK constraint refuses it.
     pub fn meaning(&self, counted: &ValueCount) -> Option<Meaning> {
-        match &counted.value {
-            Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
-            Value::Integer(0) | Value::Boolean(false) if self.is_done_flag() => Some(Meaning::New),
-            Value::Integer(1) | Value::Boolean(true) if self.is_done_flag() => Some(Meaning::Done),
-            Value::Null
-            | Value::Integer(_)
-            | Value::Boolean(_)
-            | Value::Real(_)
-            | Value::Bytes(_)
-            | Value::Blob(_)
-            | Value::Json(_) => None,
+        let value = &counted.value;
+        if let Value::Text(text) = value {
+            return meaning(text).filter(|_| !counted.is_refused);
         }
+        let is_yes = matches!(value, Value::Integer(1) | Value::Boolean(true));
+        let is_flag = is_yes || matches!(value, Value::Integer(0) | Value::Boolean(false));
+        let flag = if is_yes { Meaning::Done } else { Meaning::New };
+        Some(flag).filter(|_| is_flag && self.is_done_flag())
     }
 
     /// A line about few values with their counts, or about a date that is empty in some rows.
@@ -230,19 +223,15 @@ impl<'a> ProfiledColumn<'a> {
 
 /// True for NULL, 0, false, no, blanks, and `0000-00-00`.
 fn is_empty(value: &Value) -> bool {
-    let is_no = |text: &str| ["n", "no", "f", "false"].contains(&&*text.to_ascii_lowercase());
-    let is_blank =
-        |text: &str| text.trim().is_empty() || text.starts_with("0000-00-00") || is_no(text);
-    matches!(value, Value::Null | Value::Integer(0) | Value::Boolean(false))
-        || matches!(value, Value::Text(text) if is_blank(text))
+    let Value::Text(text) = value else {
+        return matches!(value, Value::Null | Value::Integer(0) | Value::Boolean(false));
+    };
+    let is_no = ["n", "no", "f", "false"].contains(&&*text.to_ascii_lowercase());
+    is_no || text.trim().is_empty() || text.starts_with("0000-00-00")
 }
 
 /// The formats in which all values lie between the year 2000 and twenty years from now.
-fn formats(
-    column: &backlog_store::Column,
-    cells: &[Value],
-    now: Instant,
-) -> Vec<(Format, Instant)> {
+fn formats(column: &Column, cells: &[Value], now: Instant) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
     if !column.column_type.can_be_date() || column.allowed_values.is_some() {
         return Vec::new();

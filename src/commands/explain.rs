@@ -1,12 +1,11 @@
-//! `backlog explain`: why a record is tried or not.
+//! `backlog explain`: the reasons why records are tried or not.
 
 use anyhow::Result;
 use backlog_schedule::{Status, one_line};
-use backlog_store::chain;
 
 use super::assemble::open_to_read;
 use super::failures::KnownFailures;
-use super::{Console, GONE, find, state_dir};
+use super::{Console, GONE, find, or_warn, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
 use crate::report::{self, LineReport};
@@ -15,19 +14,18 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let queue = resolved.queue()?;
     let (mut database, assembly) =
         open_to_read(&queue, resolved.schedule()?.as_ref(), console.clock)?;
-    let passes = assembly.as_ref().and_then(|it| {
-        let history = it.state.history(&it.name);
-        let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
-        history.map(|history| LineReport { history })
+    let now = console.clock.now();
+    let passes = assembly.as_ref().and_then(|assembly| {
+        let history = or_warn(assembly.state.history(&assembly.name)).flatten()?;
+        Some(LineReport { history })
     });
-    let due = assembly.map(|it| {
-        let last = it.last.unwrap_or_default().state;
-        (it.line.due_rule(console.clock.now(), false), last)
+    let due = assembly.map(|assembly| {
+        (assembly.line.due_rule(now, false), assembly.last.unwrap_or_default().state)
     });
     let state = state_dir(&queue, &*database)?;
-    if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
-        let said = pause.sentence(|at| console.screen.at(at), &resolved.choice());
-        console.out.write_all(console.screen.wrap(&said).as_bytes())?;
+    if let Some(pause) = state.pause(&queue.name, &database.table().name, now) {
+        let sentence = pause.sentence(|at| console.screen.at(at), &resolved.choice());
+        console.out.write_all(console.screen.wrap(&sentence).as_bytes())?;
     }
     let known = KnownFailures::of(&queue, &*database)?;
     let joblog = resolved.pass_text("joblog");

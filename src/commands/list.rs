@@ -16,7 +16,7 @@ use crate::report;
 pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
     if args.due && schedule.is_none() {
-        bail!(usage("--due goes by --ndays, --fibonacci, --policy or --progressive; say which"));
+        bail!(usage("--due needs a schedule: use --ndays, --fibonacci, --policy or --progressive"));
     }
     let mut statuses = args.status.clone();
     if args.due {
@@ -33,8 +33,8 @@ pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) 
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let known = KnownFailures::of(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
-    let filter = |meant: &String| {
-        CauseFilter::new(meant, resolved, &mut *database, all, ("list", &Status::OURS))
+    let filter = |cause: &String| {
+        CauseFilter::new(cause, resolved, &mut *database, all, ("list", &Status::OURS))
     };
     let cause = args.failure.as_ref().map(filter);
     let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
@@ -45,11 +45,11 @@ pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) 
     let mut each = |mut record: Record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
         known.stored.fill_in(&mut record);
-        let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
+        let is_listed = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
             && cause.as_ref().is_none_or(|cause| cause.matches(&mut record));
-        if is_meant {
+        if is_listed {
             let view = known.view(&record, &screen);
             let text = match args.json {
                 true => view.list_json(verdict),

@@ -1,4 +1,4 @@
-//! `backlog pause` and `resume`. A pause is a file, for which each pass looks before it claims records.
+//! `backlog pause` and `resume`. A pause is a file. Each pass checks for it before it claims records.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl PauseTarget {
     fn find(resolved: &Resolved<'_>, clock: Clock) -> Result<Self> {
         let typed = &resolved.typed.layer;
         if typed.has("shard") || !typed.conditions.is_empty() {
-            bail!(usage("a pause is of a whole queue or table: leave out --shard and --where"));
+            bail!(usage("a pause holds for a whole queue or table: leave out --shard and --where"));
         }
         let queue = resolved.queue()?;
         resolved.require_state_dir(&queue)?;
@@ -40,16 +40,17 @@ impl PauseTarget {
         let table = database.table().name.clone();
         let is_of_pgmq = database.table().capabilities().keeps_schedule;
         let table_option = if is_of_pgmq { "--pgmq" } else { "--table" };
-        let (of_queue, of_table) = (PauseScope::Queue, PauseScope::Table);
-        let is_named = resolved.is_named;
-        let scope = if is_named { of_queue(queue.name.clone()) } else { of_table(table.clone()) };
+        let scope = match resolved.is_named {
+            true => PauseScope::Queue(queue.name.clone()),
+            false => PauseScope::Table(table.clone()),
+        };
         // Passes that cannot be read do not prevent a pause.
         let mut histories = state.histories(1).unwrap_or_default();
-        histories.retain(|it| scope.covers(&it.line.queue, &it.line.table));
+        histories.retain(|history| scope.covers(&history.line.queue, &history.line.table));
         Ok(Self { state, scope, table_option, queue, table, histories })
     }
 
-    fn ending(&self, scope: &PauseScope) -> String {
+    fn resume_command(&self, scope: &PauseScope) -> String {
         let (option, name) = match scope {
             PauseScope::Queue(name) => ("--queue", name),
             PauseScope::Table(name) => (self.table_option, name),
@@ -73,7 +74,7 @@ impl PauseTarget {
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
     let target = PauseTarget::find(resolved, console.clock)?;
-    let ending = table_command(resolved, "resume", &[], false)?;
+    let resume = table_command(resolved, "resume", &[], false)?;
     let now = console.clock.now();
     let until = args.until.or(args.span.map(|span| now.saturating_add(span)));
     if let Some(at) = until.filter(|at| *at <= now) {
@@ -84,9 +85,10 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
     target.state.begin_pause(&target.scope, &pause)?;
     let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.when(at)));
     let scope = &target.scope;
-    confirm(console.out, &format!("paused {scope}{until}; this ends it: {ending}"))?;
-    for running in target.histories.iter().filter(|it| it.is_running) {
-        let pid = running.running().map_or_else(String::new, |it| format!(" (pid {})", it.pid));
+    confirm(console.out, &format!("paused {scope}{until}; this ends it: {resume}"))?;
+    for history in target.histories.iter().filter(|history| history.is_running) {
+        let pid = history.running().map(|running| format!(" (pid {})", running.pid));
+        let pid = pid.unwrap_or_default();
         confirm(console.out, &format!("the running pass{pid} begins nothing more"))?;
     }
     if target.state.is_named() && target.histories.is_empty() {
@@ -107,8 +109,9 @@ pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit
     confirm(console.out, if was_paused { &done } else { &not })?;
     for other in target.others() {
         if let Some(pause) = target.state.pause_of(&other, now) {
-            let (said, ending) = (pause.text(|at| console.screen.at(at)), target.ending(&other));
-            confirm(console.out, &format!("{other} is still {said}; {ending} ends that"))?;
+            let (paused, resume) =
+                (pause.text(|at| console.screen.at(at)), target.resume_command(&other));
+            confirm(console.out, &format!("{other} is still {paused}; {resume} ends that"))?;
         }
     }
     Ok(Exit::Done)

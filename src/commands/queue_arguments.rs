@@ -1,4 +1,4 @@
-//! The options of a queue as words of a command line that mean the same from any directory and environment.
+//! The options of a queue as arguments that mean the same in any directory and environment.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::options::key::{EXEC, Key, KeyKind};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Resolved};
 
-/// The options that were typed or are in the environment, and the file: of those keys that are wanted.
+/// The typed options, those in the environment, and the file, as far as the keys are wanted.
 pub fn queue_arguments(
     resolved: &Resolved<'_>,
     wants: impl Fn(&Key) -> bool,
@@ -30,12 +30,12 @@ pub fn queue_arguments(
     if let Some(name) = resolved.named() {
         words.extend(option("queue", Some(name.into())));
     }
-    // Every user of the machine sees a command line, so what is secret stays in the environment.
+    // Every user of the machine sees a command line, so secrets stay in the environment.
     let mut layers = environment.layer(&queue.name)?;
     layers.retain(|key| !["header", "ping"].contains(&key.name));
     layers = typed.layer.clone().over(layers);
     layers.retain(|key| key.name != EXEC && wants(key));
-    // Under cron and systemd no variable may name it.
+    // Under cron and systemd, the variable that names it may be missing.
     if let (None, Some(path)) = (queue.db.file(), &queue.state_dir)
         && let Some(key) = Key::named("state_dir")
     {
@@ -48,17 +48,17 @@ pub fn queue_arguments(
             continue;
         }
         for value in raw.clone().into_texts().map_err(usage)? {
-            words.extend(option(key.long, Some(from_anywhere(environment, key, &value)?)));
+            words.extend(option(key.long, Some(portable(environment, key, &value)?)));
         }
     }
-    let is_meant = |name: &str| name != "ping" && Key::named(name).is_some_and(&wants);
-    for setting in typed.set.iter().filter(|setting| is_meant(&setting.key)) {
+    let is_wanted = |name: &str| name != "ping" && Key::named(name).is_some_and(&wants);
+    for setting in typed.set.iter().filter(|setting| is_wanted(&setting.key)) {
         words.extend(option("set", Some(setting.text.clone())));
     }
     let wants_condition = Key::named("where").is_some_and(&wants);
     let condition = match &layers.conditions[..] {
-        _ if !wants_condition => return Ok(words),
         [] => return Ok(words),
+        _ if !wants_condition => return Ok(words),
         [one] => one.clone(),
         several => format!("({})", several.join(") AND (")),
     };
@@ -66,7 +66,7 @@ pub fn queue_arguments(
     Ok(words)
 }
 
-/// A command about the table of a queue: with the conditions of the options, or about all of the table.
+/// A command about the table of a queue, with or without the conditions of the options.
 pub fn table_command(
     resolved: &Resolved<'_>,
     command: &str,
@@ -81,10 +81,10 @@ pub fn table_command(
     joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
 }
 
-fn from_anywhere(environment: &Environment, key: &Key, value: &str) -> Result<String, ExitError> {
+fn portable(environment: &Environment, key: &Key, value: &str) -> Result<String, ExitError> {
     let file = policy_file(value).filter(|_| key.name == "policy");
     Ok(match key.name {
-        // A password is no word for a command line, which every user of the machine sees.
+        // Every user of the machine sees a command line.
         _ if backlog_store::is_url(value) => backlog_store::without_password(value),
         "post" => without_login(value),
         "exec_on_archive" => {
@@ -108,7 +108,7 @@ pub fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<
     Ok(())
 }
 
-/// Links stay: they may lead elsewhere tomorrow, and a program may go by the name that it is called by.
+/// Links stay, because they may change, and a program may depend on the name by which it is called.
 fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
     let path = environment.directory.join(path);
     let path = std::path::absolute(&path).unwrap_or(path);
@@ -118,7 +118,7 @@ fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError>
 fn option(long: &str, value: Option<String>) -> Vec<String> {
     match value {
         None => vec![format!("--{long}")],
-        // It would look like an option of its own.
+        // It would look like an option.
         Some(value) if value.starts_with('-') => vec![format!("--{long}={value}")],
         Some(value) => vec![format!("--{long}"), value],
     }

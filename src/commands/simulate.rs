@@ -1,4 +1,4 @@
-//! `backlog simulate`: the load of policies, for made-up records or those of the table.
+//! `backlog simulate`: the load of policies, with made-up records or the records of a table.
 
 use std::io::Write;
 use std::ops::ControlFlow::Continue;

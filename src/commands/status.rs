@@ -176,14 +176,12 @@ impl<'a> StatusCommand<'a> {
         let known = KnownFailures::new(&state, database.table(), &histories);
         let lines = passes::of_queue(resolved, database.table(), histories, now);
         let own = lines.iter().find(|line| name.as_ref() == Some(&line.history.line));
-        let mut pending = PendingRecords::new(&known, rule.as_ref(), own, now);
-        if is_whole || thresholds.any(Figure::needs_records) {
-            database.scan(&Status::PENDING, Order::Oldest, None, &mut |record| {
-                pending.add(record);
-                Ok(Continue(()))
-            })?;
-        }
-        let PendingRecords { due, mut causes, figures: of_records, .. } = pending;
+        let (due, mut causes, of_records) = if is_whole || thresholds.any(Figure::needs_records) {
+            read_pending(&mut *database, &known, rule.as_ref(), own, now)?
+        } else {
+            let due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
+            (due, Causes::default(), RecordFigures::default())
+        };
         causes.add_dates(&known.stored.causes);
         let has_archived = counts.iter().any(|count| count.status == Status::Archived);
         let most = if has_archived { most_archived } else { 0 };
@@ -226,57 +224,37 @@ fn write_metrics(path: &Path, mode: u32, results: &[QueueResult], now: Instant) 
     })
 }
 
-/// The figures of the pending records, summed up while they are read.
-struct PendingRecords<'a> {
+/// Reads the pending records and sums them up.
+fn read_pending(
+    database: &mut dyn Database,
+    known: &KnownFailures,
+    rule: Option<&DueRule>,
+    line: Option<&LineReport>,
     now: Instant,
-    known: &'a KnownFailures,
-    rule: Option<&'a DueRule>,
-    next_pass: Option<Instant>,
-    last_complete: Option<Instant>,
-    due: Option<DueReport>,
-    causes: Causes,
-    figures: RecordFigures,
-}
-
-impl<'a> PendingRecords<'a> {
-    fn new(
-        known: &'a KnownFailures,
-        rule: Option<&'a DueRule>,
-        line: Option<&LineReport>,
-        now: Instant,
-    ) -> Self {
-        Self {
-            now,
-            known,
-            rule,
-            next_pass: line.and_then(LineReport::next),
-            last_complete: line.and_then(LineReport::last_complete),
-            due: rule.map(|rule| DueReport::new(&rule.schedule.policy)),
-            causes: Causes::default(),
-            figures: RecordFigures::default(),
-        }
-    }
-
-    fn add(&mut self, mut record: Record) {
-        let now = self.now;
-        let verdict = self.rule.map(|rule| rule.verdict(record.facts()));
+) -> Result<(Option<DueReport>, Causes, RecordFigures)> {
+    let (next_pass, last_complete) =
+        (line.and_then(LineReport::next), line.and_then(LineReport::last_complete));
+    let mut due = rule.map(|rule| DueReport::new(&rule.schedule.policy));
+    let (mut causes, mut figures) = (Causes::default(), RecordFigures::default());
+    database.scan(&Status::PENDING, Order::Oldest, None, &mut |mut record| {
+        let verdict = rule.map(|rule| rule.verdict(record.facts()));
         let is_snoozed = record.facts().snoozed_until.is_some_and(|until| until > now);
-        let has_failed = self.known.has_failed(&mut record);
+        let has_failed = known.has_failed(&mut record);
         if has_failed {
-            self.causes.add(&record);
+            causes.add(&record);
         }
-        let is_in_hand = self.known.is_in_hand(&record);
+        let is_in_hand = known.is_in_hand(&record);
         let verdict = verdict.filter(|_| !is_in_hand);
-        if let (Some(due), Some(verdict), Some(rule)) = (&mut self.due, verdict, self.rule) {
-            let since = verdict
-                .reason()
-                .and_then(|reason| rule.due_since(record.facts(), reason, self.next_pass));
+        if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, rule) {
+            let reason = verdict.reason();
+            let since = reason.and_then(|why| rule.due_since(record.facts(), why, next_pass));
             // The last complete pass would have tried it.
-            due.add(&record, verdict, since.max(since.and(self.last_complete)), now);
+            due.add(&record, verdict, since.max(since.and(last_complete)), now);
         }
-        let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
-        self.figures.add(&record, state);
-    }
+        figures.add(&record, PendingRecord { verdict, has_failed, is_snoozed, is_in_hand });
+        Ok(Continue(()))
+    })?;
+    Ok((due, causes, figures))
 }
 
 /// The newest archived records, at most `most`.

@@ -1,4 +1,4 @@
-//! `backlog stop`: has the pass that tries a record end its handler. Nothing is signalled from here.
+//! `backlog stop`: asks the pass that tries a record to end the handler. This process sends no signal.
 
 use std::thread;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::exit::Exit;
 use crate::options::Resolved;
 use crate::report::next_attempt;
 
-/// Time that a pass has to take a request and, after the grace, to write the outcome.
+/// Time beyond the grace for a pass to take a request and to write the outcome.
 const LEEWAY: Duration = Duration::from_secs(5);
 const ENDED: &str = "not stopped: its handler ended by itself";
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (queue, clock) = (resolved.queue()?, console.clock);
@@ -26,7 +26,7 @@ pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -
     let state = state_dir(&queue, &*database)?;
     // A pass reports errors of the schedule.
     let schedule = resolved.pass_schedule();
-    let line = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
+    let assembly = schedule.and_then(|schedule| Assembly::new(&queue, &schedule, &*database).ok());
     let wait = resolved.pass_settings().0.grace.saturating_add(LEEWAY);
     let mut worst = Exit::Done;
     for typed in &args.ids {
@@ -38,28 +38,26 @@ pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -
                 continue;
             }
         };
-        let (exit, mut said) = stop(&record, &state, &*database, wait, clock)?;
+        let (exit, mut text) = stop(&record, &state, &*database, wait, clock)?;
         let after = database.read(&record.id)?;
         if let (Exit::Done, ReadResult::Record(after)) = (exit, after) {
             // The charge of an interrupted attempt is taken back.
-            let is_as_before = after.failures < record.failures || record.failures == 0;
-            let rule = line.as_ref().map(|line| line.line.due_rule(clock.now(), false));
-            said = match rule {
-                _ if !after.status.is_pending() || !is_as_before => ENDED.into(),
-                Some(rule) => {
-                    let next = next_attempt(&after, rule.verdict(after.facts()), &console.screen);
-                    format!("{said}; next attempt {next}")
-                }
-                None => said,
-            };
+            let is_restored = after.failures < record.failures || record.failures == 0;
+            if !after.status.is_pending() || !is_restored {
+                text = ENDED.into();
+            } else if let Some(assembly) = &assembly {
+                let verdict = assembly.line.due_rule(clock.now(), false).verdict(after.facts());
+                let next = next_attempt(&after, verdict, &console.screen);
+                text += &format!("; next attempt {next}");
+            }
         }
         worst = worst.max(exit);
-        writeln!(console.out, "{}: {}", record.id, one_line(&said))?;
+        writeln!(console.out, "{}: {}", record.id, one_line(&text))?;
     }
     Ok(worst)
 }
 
-/// Has the pass end the handler of a record, and waits until it has let the record go. Returns what happened.
+/// Asks the pass to end the handler of a record, and waits until the pass has released the record.
 fn stop(
     record: &Record,
     state: &StateDir,
@@ -80,17 +78,17 @@ fn stop(
         (None, false) => {
             let others = "; passes of another user have their own --state-dir";
             let others = if state.is_of_a_server() { others } else { "" };
-            let place = state.path().display();
-            let why =
-                format!("not stopped: no pass in {place} has had it in hand for 10 s{others}");
+            let path = state.path().display();
+            let why = format!("not stopped: no pass in {path} has had it in hand for 10 s{others}");
             return Ok((Exit::Failed, why));
         }
     };
     state.request_stop(&run, &record.id)?;
     let until = clock.monotonic() + wait;
-    let is_in_hand = || Ok::<_, anyhow::Error>(handler()?.0.is_some_and(|it| it.run == run));
+    let is_in_hand =
+        || Ok::<_, anyhow::Error>(handler()?.0.is_some_and(|handler| handler.run == run));
     while is_in_hand()? && clock.monotonic() < until {
-        thread::sleep(PAUSE);
+        thread::sleep(POLL);
     }
     let was_taken = !state.withdraw_stop(&run, &record.id)?;
     Ok(match (is_in_hand()?, was_taken) {

@@ -106,7 +106,7 @@ fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
             "error 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
         ]
     );
-    let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another zone of date_inserted, or a date to come";
+    let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another zone of date_inserted, or a planned date";
     assert_eq!(findings(&env, "clock", ""), [ahead]);
     assert_eq!(findings(&env, "clock", "--set date_inserted.zone=+02:00"), [""; 0]);
 }
@@ -271,9 +271,8 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     let odd = "it contains a carriage return, a no-break space or the like: write plain blanks and \
                Unix line ends";
     let depends = "depends on the directory that cron starts it in: write its whole path";
-    let thrown_away = "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing \
-                       unless somebody has to look, so let cron mail it, or append it to a file \
-                       (>>FILE 2>&1)";
+    let thrown_away = "MAILTO=\"\" or /dev/null discards the messages of a pass, which are rare and \
+                       need action: let cron mail them, or append them to a file (>>FILE 2>&1)";
     for (lines, expected) in [
         (
             line("backlog process --db SHOP --policy even -- /bin/true"),
@@ -616,7 +615,7 @@ fn queues_that_have_the_same_records_are_named() {
          INSERT INTO t (kind) VALUES ('a'), ('b'), ('c'), ('b'), ('a'); UPDATE t SET status = 'SUCCESS' WHERE id = 4",
     );
     with_crontab(&env, "");
-    let remedy = "give each a `where` that leaves out what the other has";
+    let remedy = "give each a `where` that leaves out the records of the other";
     for (other, expected) in [
         ("", format!("error queue \"b\" works on the same records: {remedy}")),
         (
@@ -739,7 +738,7 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     assert_contains(&found[1], "not this one");
     assert_eq!(dump(), before);
     let none = findings(&env, "rehearsal", "--rehearse");
-    assert!(none[0].starts_with("warning it goes by a schedule: say one, "), "{none:?}");
+    assert!(none[0].starts_with("warning it needs a schedule: use "), "{none:?}");
     assert_eq!(findings(&env, "rehearsal", "--fibonacci"), [""; 0]);
     env.sql("DROP TRIGGER no");
     let held = env.pausing();

@@ -281,7 +281,7 @@ fn a_table_is_paused_with_all_its_queues_and_no_other_table() {
     );
     assert!(said.ends_with("; `backlog resume --queue mails` ends that\n"), "{said}");
     env.run("pause --where 'ID = 1'")
-        .fails(2, &["a pause is of a whole queue or table: leave out --shard and --where"]);
+        .fails(2, &["a pause holds for a whole queue or table: leave out --shard and --where"]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Crontab lines that name this program and this queue. What the reader does not understand is never called good.
+//! Crontab lines that name this program and this queue. A line that the reader does not understand is never reported as
+//! correct.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,10 +21,10 @@ use crate::handlers::{self, StreamSettings, is_executable, one_word_hint, progra
 use crate::options::{Environment, HandlerSpec, PassSettings, Queue, Resolved, Sources};
 use crate::report::{Findings, Level};
 
-/// Where cron looks for what sends mail.
+/// The programs with which cron sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// Findings about the lines of this user that may name a queue, and about their mail. `table` is the queue's.
+/// Checks the lines of this user that may name the queue, and their mail. `table` is the table of the queue.
 pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
     let me = User::from_uid(geteuid()).ok().flatten();
     let (mut findings, mut is_mailed) = (Findings::default(), false);
@@ -35,23 +36,23 @@ pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
         let home = line.variables.get("HOME").map(PathBuf::from);
         let home = home.or(me.as_ref().map(|me| me.dir.clone()));
         let home = home.unwrap_or_else(|| "/".into());
-        let Some(mut found) = (Installed { line: &line, home, queue, table }).judge() else {
-            continue;
-        };
+        let installed = InstalledLine { line: &line, home, queue, table };
+        let Some(mut found) = installed.findings() else { continue };
         if found.is_empty() {
             found.push((Level::Ok, line.times.clone()));
         }
         for (level, text) in found {
             findings.add(level, "crontab", format!("{}: {text}", line.location));
         }
-        is_mailed |= line.command.is_some_and(|it| it.is_whole && it.stderr.is_none())
-            && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
+        is_mailed |=
+            line.command.is_some_and(|command| command.is_whole && command.stderr.is_none())
+                && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
     }
-    if is_mailed && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
+    if is_mailed && !SENDMAIL.iter().any(|program| Path::new(program).exists()) {
         findings.warning(
             "mail",
-            "cron has nothing to send mail with: without sendmail what a pass says is lost, so append it \
-             to a file (>>FILE 2>&1)",
+            "cron finds no sendmail, so the messages of a pass are lost: append them to a file \
+             (>>FILE 2>&1)",
         );
     }
     findings
@@ -62,7 +63,7 @@ fn crontabs() -> Vec<Crontab> {
     let own = process::Command::new("crontab").arg("-l").output().ok();
     let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let own = own.map(|text| Crontab { path: None, text, fault: None });
-    // Cron passes over a file with another name.
+    // Cron ignores files with other names.
     let has_name = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
@@ -78,7 +79,7 @@ fn crontabs() -> Vec<Crontab> {
     own.into_iter().chain(of_system).collect()
 }
 
-/// Why Debian's cron does not trust a file of the system.
+/// The fault for which Debian's cron ignores a crontab of the system.
 fn fault(path: &Path) -> Option<String> {
     let (named, found) = (fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?);
     let writable = secure_file::GROUP_WRITE | secure_file::OTHERS_WRITE;
@@ -87,21 +88,21 @@ fn fault(path: &Path) -> Option<String> {
         .then(|| "it must be root's, have one name, and be writable by root alone".into())
 }
 
-/// A line, and the queue that it may name.
-struct Installed<'a> {
+/// An installed line, and the queue that it may name.
+struct InstalledLine<'a> {
     line: &'a CronLine,
     home: PathBuf,
     queue: &'a Queue,
     table: Option<&'a Table>,
 }
 
-impl Installed<'_> {
-    /// What is wrong with it; `None` if it names another queue.
-    fn judge(&self) -> Option<Vec<(Level, String)>> {
+impl InstalledLine<'_> {
+    /// The faults of the line; `None` if it names another queue.
+    fn findings(&self) -> Option<Vec<(Level, String)>> {
         let faults = self.line.faults.iter().map(|why| (Level::Error, why.clone()));
         let mut found: Vec<_> = faults.collect();
-        match self.complaints().transpose()? {
-            Ok(complaints) => found.extend(complaints),
+        match self.command_faults().transpose()? {
+            Ok(faults) => found.extend(faults),
             Err(why) if found.is_empty() => {
                 let why = format!("not checked: {why}; read it yourself");
                 found.push((Level::Warning, why));
@@ -111,8 +112,8 @@ impl Installed<'_> {
         Some(found)
     }
 
-    /// What is wrong with its command; `None` if it names another queue. The error says why it cannot be read.
-    fn complaints(&self) -> Result<Option<Vec<(Level, String)>>> {
+    /// The faults of its command; `None` if it names another queue. The error is the reason why it cannot be read.
+    fn command_faults(&self) -> Result<Option<Vec<(Level, String)>>> {
         let not_plain = || anyhow!("a shell makes more of it than plain words");
         let command = self.line.command.as_ref().ok_or_else(not_plain)?;
         let typed = Typed::parse(command.words.iter().map(OsString::from)).map_err(|error| {
@@ -158,7 +159,7 @@ impl Installed<'_> {
         self.line.variables.get(name).map(String::as_str)
     }
 
-    /// Why a pass would fail. `named` is the queue as the line has it.
+    /// The reasons why a pass would fail. `named` is the queue by the options of the line.
     fn errors(&self, command: &CronCommand, named: &Queue, resolved: &Resolved<'_>) -> Vec<String> {
         let path = OsStr::new(self.variable("PATH").unwrap_or(CRON_PATH));
         let mut errors = Vec::new();
@@ -187,7 +188,7 @@ impl Installed<'_> {
             )) => {
                 errors.extend(program_file(&argv, path).err());
             }
-            // Without a value that is not legal, more may seem to be missing.
+            // After an invalid value, other options may only seem to be missing.
             Err(why) if resolved.errors.is_empty() => errors.push(why.to_string()),
             Ok(_) | Err(_) => {}
         }
@@ -209,8 +210,8 @@ impl Installed<'_> {
         };
         if is_thrown_away {
             warnings.push(
-                "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing unless \
-                 somebody has to look, so let cron mail it, or append it to a file (>>FILE 2>&1)",
+                "MAILTO=\"\" or /dev/null discards the messages of a pass, which are rare and need action: \
+                 let cron mail them, or append them to a file (>>FILE 2>&1)",
             );
         }
         if is_dry {
@@ -234,15 +235,15 @@ pub fn program_file(argv: &[OsString], path: &OsStr) -> Result<PathBuf, String> 
         return Err(why);
     }
     let program = program(argv);
-    let (shown, is_path) = (handlers::display_name(program), program.as_bytes().contains(&b'/'));
+    let (name, is_path) = (handlers::display_name(program), program.as_bytes().contains(&b'/'));
     if is_path && Path::new(program).is_relative() {
         let why = "depends on the directory that cron starts it in: write its whole path";
-        return Err(format!("{shown} {why}"));
+        return Err(format!("{name} {why}"));
     }
     let file = handlers::find_program(program, path).ok_or_else(|| match is_path {
-        true => format!("there is no {shown}"),
+        true => format!("there is no {name}"),
         false => format!(
-            "cron finds no {shown} in {}, where it replaces no variable: write its whole path, or \
+            "cron finds no {name} in {}, where it replaces no variable: write its whole path, or \
              PATH=... above the line",
             path.display()
         ),

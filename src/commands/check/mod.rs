@@ -110,7 +110,8 @@ impl QueueCheck<'_> {
         if let Some(state) = &state {
             self.check_state(state, database.table());
         }
-        let is_counted = self.schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+        let is_counted =
+            self.schedule.as_ref().is_some_and(|schedule| schedule.policy.needs_counter());
         let found = database.inspect(is_counted)?;
         let deletion = database.deletion(SUCCESS_DELETES);
         let deletion = self.findings.or_error("on_success", deletion).flatten();
@@ -321,7 +322,7 @@ impl QueueCheck<'_> {
                 #[cfg(feature = "webhook")]
                 if !webhook.target.has_column_in_authority() {
                     match probe(Webhook::clone(webhook)) {
-                        Ok(()) => findings.ok("handler", "it can be connected to"),
+                        Ok(()) => findings.ok("handler", "it accepts connections"),
                         Err(error) => findings.warning("handler", chain(&error)),
                     }
                 }
@@ -392,14 +393,15 @@ fn check_access(findings: &mut Findings, found: &Inspection) {
 }
 
 fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
-    let of = |status| found.values.iter().filter(move |value| value.status == status);
+    let values_of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
-        let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.literal, it.rows)).collect();
-        (!values.is_empty()).then(|| format!("{} = {}", status.name(), values.join(", ")))
+        let values = values_of(status).map(|value| format!("{} ({})", value.literal, value.rows));
+        let values = values.collect::<Vec<_>>().join(", ");
+        (!values.is_empty()).then(|| format!("{} = {values}", status.name()))
     };
-    let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
-    if !shown.is_empty() {
-        findings.ok("status", shown.join("; "));
+    let mapped: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
+    if !mapped.is_empty() {
+        findings.ok("status", mapped.join("; "));
     } else if let Some(column) = table.statuses.column.as_ref().filter(|_| !found.values.is_empty())
     {
         let name = &column.name;
@@ -410,7 +412,7 @@ fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
         );
         findings.error("status", why);
     }
-    for value in of(Status::Foreign) {
+    for value in values_of(Status::Foreign) {
         let left = format!("{}: {} left alone", value.literal, counted(value.rows, "row"));
         match &value.like {
             Some(like) => findings
@@ -443,7 +445,7 @@ fn check_dates(findings: &mut Findings, column: &str, found: &PendingRows, now: 
         let ahead = span(newest.0 - now.0);
         let why = format!(
             "the newest pending record is from {newest}, {ahead} from now: another clock, another zone \
-             of date_inserted, or a date to come"
+             of date_inserted, or a planned date"
         );
         findings.warning("clock", why);
     }

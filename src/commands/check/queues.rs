@@ -1,4 +1,4 @@
-//! Queues in one table: whether a record would be tried by more than one of them.
+//! Queues in the same table: records that more than one of them would try.
 
 use anyhow::Result;
 use backlog_schedule::counted;
@@ -20,13 +20,13 @@ pub fn check(
 ) {
     let sources = resolved.sources;
     let queues = sources.queues().unwrap_or_default();
-    // What was typed is about this queue alone.
+    // Typed options apply only to this queue.
     let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
     let is_described = queues.contains(&queue.name);
     for name in queues.into_iter().filter(|name| is_described && *name != queue.name) {
         let other = sources.resolve(&typed, Some(&name));
         let other = other.and_then(Resolved::require_usable).and_then(|other| other.queue());
-        // What is wrong with it is found when it is checked itself.
+        // The check of the other queue reports its errors.
         let Ok(other) = other else { continue };
         let shards = queue.shard.zip(other.shard);
         let are_disjoint = shards.is_some_and(|(own, other)| own.is_disjoint_from(other));
@@ -63,7 +63,7 @@ fn compare(
     let counters = shared_counters(here, there).join(" and ");
     let is_same =
         queue.mapping.conditions == other.mapping.conditions && here.pending() == there.pending();
-    let remedy = "give each a `where` that leaves out what the other has";
+    let remedy = "give each a `where` that leaves out the records of the other";
     if is_same && !is_other_work {
         findings.error(ABOUT, format!("{label} works on the same records: {remedy}"));
     } else if (!is_other_work || !counters.is_empty())
@@ -85,7 +85,7 @@ fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a str> {
     columns.into_iter().map(|column| column.name.as_str()).collect()
 }
 
-/// Whether a record that is done for one queue stays pending for the other: each sets columns of its own.
+/// True if a record that is done for one queue stays pending for the other, because each sets its own columns.
 fn is_other_work(here: &Table, there: &Table) -> bool {
     let (own, others) = (columns_of_success(here), columns_of_success(there));
     let deletes = here.deletes_finished || there.deletes_finished;

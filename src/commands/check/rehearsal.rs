@@ -1,4 +1,4 @@
-//! `check --rehearse`: writes all that a pass may write for a record of each status, and takes it back.
+//! `check --rehearse`: writes everything that a pass may write for a record of each status, and rolls it back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::options::{HandlerSpec, Queue};
 use crate::report::{Findings, Level};
 
 const ABOUT: &str = "rehearsal";
-/// How long to wait for a database that is locked.
+/// Maximum wait for a locked database.
 const WAIT: Duration = Duration::from_secs(30);
-/// Number of records to try to claim, where passes hold others.
+/// Maximum number of claims to try, because passes may hold some records.
 const CANDIDATES: usize = 20;
 
 pub fn check(
@@ -30,7 +30,7 @@ pub fn check(
     clock: Clock,
 ) -> Result<()> {
     let Some(schedule) = schedule else {
-        let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
+        let why = "it needs a schedule: use --ndays, --policy, --fibonacci or --progressive";
         findings.warning(ABOUT, why);
         return Ok(());
     };
@@ -91,7 +91,7 @@ fn claimed(store: &mut BoxedStore, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     Ok(None)
 }
 
-/// Whether the table takes all that a pass may write for a record.
+/// Rehearses all writes that a pass may make for a record.
 fn rehearse(
     store: &mut BoxedStore,
     rule: &DueRule,
@@ -105,17 +105,19 @@ fn rehearse(
         let rehearsed = store.rehearse(&[writes], &[])?.pop();
         Ok(rehearsed.unwrap_or(Rehearsal::ChangedMeanwhile))
     };
-    let of = format!("record {} ({})", record.id, record.status.name());
-    let refused = |why: &str| (Level::Error, format!("{of} would not be tried: {why}"));
-    let changed = || (Level::Warning, format!("{of} was changed meanwhile: try again"));
+    let label = format!("record {} ({})", record.id, record.status.name());
+    let refused = |why: &str| (Level::Error, format!("{label} would not be tried: {why}"));
+    let changed = || (Level::Warning, format!("{label} was changed meanwhile: try again"));
     Ok(match rehearse(writes)? {
-        Rehearsal::Taken => (Level::Ok, format!("the table takes what a pass may write for {of}")),
+        Rehearsal::Taken => {
+            (Level::Ok, format!("the table takes what a pass may write for {label}"))
+        }
         Rehearsal::Locked(why) => refused(&why),
         Rehearsal::ChangedMeanwhile | Rehearsal::Blocked => changed(),
         Rehearsal::Refused(why) => match rehearse(without_errors)? {
             Rehearsal::Taken => {
                 let text = "is written only without the text of an error";
-                (Level::Warning, format!("{of} {text}: {why}"))
+                (Level::Warning, format!("{label} {text}: {why}"))
             }
             Rehearsal::Refused(_) | Rehearsal::Locked(_) => refused(&why),
             Rehearsal::ChangedMeanwhile | Rehearsal::Blocked => changed(),

@@ -171,7 +171,7 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
     assert_contains(&ran.stdout, &line);
     assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
-    assert_contains(&ran.stdout, "ok       handler     it can be connected to\n");
+    assert_contains(&ran.stdout, "ok       handler     it accepts connections\n");
     assert_eq!((server.received().len(), env.query(ROW).as_str()), (0, UNTOUCHED));
     // A receiver that is down is not a mistake of the operator.
     drop(server);

@@ -1,7 +1,7 @@
 //! A crontab line, and the cursor of a running pass, from which the next pass of the line continues.
 //!
 //! By slots the cursor moves past records whose attempts have not ended. It lists these, with the number of attempts
-//! begun, so that no record loses its slot if the pass is killed. After a fast pass some records may get a slot twice.
+//! begun, so that no record loses its slot if the pass is killed. If a fast pass is killed, some records may get a slot twice.
 
 use std::collections::HashMap;
 
@@ -111,7 +111,7 @@ const MOST_BEGUN: u32 = 3;
 pub struct PassCursor {
     /// The last slot or failed record that the pass has reached.
     last: Option<Position>,
-    /// Records that are still to be tried for a slot before `last`.
+    /// Records that keep their slot: another pass held them, or their attempts have not ended.
     kept: HashMap<Id, Kept>,
     pub stuck: Option<SortKey>,
     is_capped: bool,

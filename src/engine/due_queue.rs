@@ -180,8 +180,8 @@ impl DueQueue {
         due
     }
 
-    /// Number of candidates found so far.
-    pub fn known(&self) -> usize {
+    /// Number of candidates in the queue.
+    pub fn len(&self) -> usize {
         self.candidates.len()
     }
 
@@ -287,7 +287,7 @@ mod tests {
     /// The number of the next record, and the number of the others.
     fn next(due: &DueQueue) -> (i64, usize) {
         let Some(Id::Integer(number)) = due.peek(1).pop() else { return (-1, 0) };
-        (number, due.known() - 1)
+        (number, due.len() - 1)
     }
 
     #[test]
@@ -305,9 +305,9 @@ mod tests {
     }
 
     /// A table in which each search finds the same record.
-    struct OfOne(i64);
+    struct OneRecord(i64);
 
-    impl Reader for OfOne {
+    impl Reader for OneRecord {
         fn due(&mut self, _: &Query, is_due: IsDue<'_>) -> Result<Page> {
             let record = Record::new(Id::Integer(self.0), Some(Instant(0)));
             let ids = is_due(record.facts()).then(|| record.id.clone());
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(next(&due), (264, 735));
         due.candidates.clear();
         due.searches = plan().searches(&due.rule);
-        let mut reader = OfOne(5_000);
+        let mut reader = OneRecord(5_000);
         let found = due.next_few(9, &mut reader).unwrap();
         assert_eq!(found, [Candidate { id: Id::Integer(5_000), was_new: true }]);
         assert!(due.has_next(&mut reader).unwrap());
@@ -385,10 +385,10 @@ mod tests {
         let busy = vec![Candidate { id: Id::Integer(5), was_new: true }];
         let again = || DueQueue::search_again(Order::Oldest, queue(0..0).rule, busy.clone(), false);
         let mut due = again();
-        assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), busy);
-        assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), []);
+        assert_eq!(due.next_few(9, &mut OneRecord(5)).unwrap(), busy);
+        assert_eq!(due.next_few(9, &mut OneRecord(5)).unwrap(), []);
         let mut due = again();
-        assert_eq!(due.next_few(9, &mut OfOne(6)).unwrap(), busy);
-        assert_eq!(due.next_few(9, &mut OfOne(6)).unwrap().len(), 1);
+        assert_eq!(due.next_few(9, &mut OneRecord(6)).unwrap(), busy);
+        assert_eq!(due.next_few(9, &mut OneRecord(6)).unwrap().len(), 1);
     }
 }

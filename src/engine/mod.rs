@@ -76,7 +76,7 @@ pub trait Observer {
         true
     }
 
-    /// Returns whether to report that handlers cannot be run or reached. For a webhook cron mails that once an hour.
+    /// Returns whether to report that handlers cannot be run or reached. For a webhook at most once an hour.
     fn may_report(&mut self) -> bool {
         true
     }
@@ -96,8 +96,8 @@ pub trait Observer {
         at.to_string()
     }
 
-    /// The set of slow handlers has changed: their records, and when they were started. Returns whether that was saved;
-    /// otherwise it is called again.
+    /// The set of slow handlers has changed: their records, and when they were started. Returns whether they were
+    /// saved; if not, the method is called again.
     fn slow_handlers(&mut self, _records: &[(Id, Instant)]) -> bool {
         true
     }
@@ -107,7 +107,7 @@ pub trait Observer {
         Vec::new()
     }
 
-    /// Called about once a second while the pass waits for handlers.
+    /// Called about once a second while the pass waits.
     fn every_second(&mut self) {}
 
     /// The next pass of the line continues from this cursor.
@@ -118,7 +118,7 @@ pub trait Observer {
     }
 }
 
-/// The wake-up of the thread that waits for the end of a pass.
+/// Wakes the main thread, which waits for the end of the pass.
 #[derive(Clone)]
 pub struct Wake {
     sender: Sender<()>,
@@ -126,7 +126,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Begins nothing more, even while the pass waits for a lock and cannot be woken.
+    /// Stops the pass on a signal. No attempt begins, even if the main thread waits for a lock.
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
@@ -175,8 +175,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         let (unusable, incomplete) = (due.unusable, due.broken.into_iter().collect());
         return Ok(Tally { found_nothing: true, unusable, incomplete, ..Tally::default() });
     }
-    pass.observer.selected(due.known());
-    log::debug!("{} records due under {}", due.known(), rule.schedule.policy.options());
+    pass.observer.selected(due.len());
+    log::debug!("{} records due under {}", due.len(), rule.schedule.policy.options());
     let (lost, losses) = channel();
     let begun = match &pass.token {
         Some(token) => pass.store.begin(token, lost)?,

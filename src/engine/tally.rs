@@ -14,7 +14,7 @@ pub struct Tally {
     pub snoozed: u64,
     /// Archived after a failed attempt.
     pub archived: u64,
-    /// Archived without an attempt: the last one never reported back, or the record is too old.
+    /// Archived without an attempt: the attempts are used up, or the record is too old.
     pub expired: u64,
     pub interrupted: u64,
     /// Unchanged, because the handler could not be run.
@@ -52,7 +52,7 @@ pub struct Tally {
 pub enum Stopped {
     Signal(i32),
     Runtime,
-    /// Too many records in a row got nowhere.
+    /// Too many records in a row got nowhere, or the handler could not be started.
     Stuck(String),
     Failures(String),
     Paused,
@@ -70,7 +70,7 @@ pub struct SettledAttempt<'a> {
     pub inserted_at: Option<Instant>,
     /// True if the row showed no failure.
     pub was_new: bool,
-    /// The status that was written. `None` if the application had changed the row.
+    /// The status that was written. `None` if the row had changed, or the claim was lost.
     pub status: Option<Status>,
 }
 
@@ -116,7 +116,7 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// Logs an outcome. `written` is `None` if the application had changed the row, `unstored` is the reason why the error
+/// Logs an outcome. `written` is `None` if nothing was written, `unstored` is the reason why the error
 /// is not in the row.
 pub fn log_ended(
     record: &Record,
@@ -144,7 +144,7 @@ pub fn log_ended(
     let attempt = || attempt(record, rule);
     let when = || match rule.retry_at(record, settlement) {
         Some(at) => format!("will retry at {}", format_instant(at)),
-        None if by_slots => "has had all its retries".into(),
+        None if by_slots => "no retries left".into(),
         None => "will retry".into(),
     };
     let after = || match rule.capabilities.has_counter {

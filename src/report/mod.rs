@@ -150,7 +150,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
         (tally.refused, "not tried or not settled, because the row could not be read or written"),
         (tally.ambiguous, "not tried, because more than one row has the id"),
         (tally.unusable, "not tried, because the id is none"),
-        (tally.busy, "in the hands of another pass"),
+        (tally.busy, "claimed by another pass"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();

@@ -73,7 +73,7 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     match obstacle {
         Obstacle::NotPending => return format!("is {}", cut_line(&record.status_text)),
         Obstacle::TooOld => "older than --ndays",
-        Obstacle::OutOfSlots => "has had all its retries",
+        Obstacle::OutOfSlots => "has no retries left",
         Obstacle::OtherShard => "in another shard",
         Obstacle::Undated => "its insertion date cannot be read",
         Obstacle::NoDueDate => "its due column holds no date; `backlog check` shows it",

@@ -185,7 +185,7 @@ fn ids_that_name_no_single_record_are_reported_and_left_alone() {
     let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS));
     assert_eq!(ran.exit, Some(1));
     for says in [
-        "1 record was not tried: more than one row has the id 7",
+        "not tried: 1 record with an id that several rows have: 7",
         "its id is NULL",
         "its id is a Real",
         "its id is not UTF-8",

@@ -248,7 +248,7 @@ fn rows_that_share_an_id_are_an_error_at_the_end() {
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z'),
            (7, 'NEW', '2026-11-20T23:00:00Z'), (7, 'NEW', '2026-11-20T23:00:00Z')",
     );
-    let says = ["1 record was not tried: more than one row has the id 7"];
+    let says = ["not tried: 1 record with an id that several rows have: 7"];
     env.pass("--ndays 1 -- true").fails(1, &says);
     assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");
 }

@@ -64,7 +64,7 @@ fn a_drain_waits_for_a_record_that_is_held_when_its_slot_comes() {
     let handler = env.noting("exit 1");
     let words = format!("process --progressive --drain -vv --now @{SLOT} -- {handler}");
     let mut drain = env.spawn_logging(&words);
-    env.logs("record 7 is in the hands of another pass");
+    env.logs("record 7 is claimed by another pass");
     pausing.let_go();
     assert!(holder.wait().unwrap().success());
     assert!(drain.wait().unwrap().success());

@@ -97,7 +97,7 @@ fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> 
     scene.second.logs("the last attempt of record 1 has not reported back");
     go_on(&pass);
     second.ran().success();
-    scene.second.logs("record 1 is in the hands of another pass");
+    scene.second.logs("record 1 is claimed by another pass");
     assert_eq!(scene.second.handled(), [""; 0], "{columns}");
     pausing.let_go();
     let ran = scene.finished(pass);

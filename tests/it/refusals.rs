@@ -314,7 +314,7 @@ fn an_error_that_the_table_refuses_is_told_and_kept_for_explain() {
     assert_contains(&text, &format!("could not be stored in the table: {says}"));
     // Cron's mail says it once for the pass, which has done its job.
     let ran = fails(MIDNIGHT + 60, "no route to host", "");
-    let told = format!("1 error text could not be stored, because the table refuses them: {says}");
+    let told = format!("the table refused 1 error text: {says}");
     assert!(ran.exit == Some(0) && ran.stderr.contains(&told), "{ran:?}");
     // One that the table takes is in its column, and the last one is forgotten.
     fails(MIDNIGHT + 180, "timed out", "").silent();

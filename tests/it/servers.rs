@@ -404,7 +404,7 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
         let args = format!("process --ndays 1 -vv -- {handler}");
         let beside = machines.machines[1].command(&args).env("BACKLOG_DB", other.url()).output();
         let beside = ran(&beside.unwrap());
-        assert_contains(&beside.stderr, "record 7 is in the hands of another pass");
+        assert_contains(&beside.stderr, "record 7 is claimed by another pass");
         pausing.let_go();
         let ran = machines.finished(pass);
         assert_eq!(ran.stderr.contains("is a pooler"), one.url() == pooled.url(), "{ran:?}");

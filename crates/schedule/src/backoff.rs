@@ -7,7 +7,7 @@ use crate::record::Facts;
 use crate::time::Instant;
 use crate::verdict::{Reason, Verdict};
 
-/// Delays are calculated in milliseconds and kept in ticks of `every_secs`, the period of cron.
+/// Delays in milliseconds, rounded to ticks of `every_secs`, the interval of cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     /// The specification without options.
@@ -29,7 +29,7 @@ impl Backoff {
         self.exact_delay(id, n).max(self.min_ticks(n))
     }
 
-    /// The delay before that lower bound; `n` is 0 after the first failure.
+    /// The delay without the minimum of one tick; `n` is 0 after the first failure.
     pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => {
@@ -98,7 +98,7 @@ impl Backoff {
         let end = (age + 1) * u128::from(self.every_ms());
         let rows = self.base.waits.len() as u64;
         if self.base.spread_ms(x, rows) >= end {
-            // Offset n is not before P(n), and before P(n + 1).
+            // P(n) <= offset n < P(n + 1).
             let n = self.base.sums.partition_point(|sum| *sum < end) as u64;
             let before = n.checked_sub(1).filter(|n| self.base.spread_ms(x, *n) >= end);
             return before.unwrap_or(n);
@@ -155,7 +155,7 @@ impl Backoff {
 /// Jitter without random numbers: it separates records that fail together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
-    /// Each record reads the table between two counts, by its phase. At 0 % all records have the same delays.
+    /// Each record interpolates between two rows of the table, by its phase. At 0 % all records have the same delays.
     Spread { percent: u8 },
     /// Each delay is drawn by record and count: the plain delay and less than `widths` more, in steps of `unit_ms`.
     Drawn { unit_ms: u64, widths: Delays },

@@ -16,12 +16,13 @@ pub struct DueRule {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub time: PassTime,
-    /// Records with a slot for which earlier passes could not try them.
+    /// Records that keep a slot in which earlier passes could not try them.
     pub kept: HashMap<Id, Kept>,
 }
 
 impl DueRule {
-    /// The verdict on a record. One above the age limit is archived at once, one out of attempts when it would be due.
+    /// The verdict on a record. A record that is too old is archived at once, a record
+    /// without attempts left once it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
@@ -104,7 +105,7 @@ impl DueRule {
         ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
     }
 
-    /// The next attempt at a record after this settlement, if the policy alone decides it.
+    /// The next attempt after this settlement. `None` if only cron decides it, or if the settlement counts no attempt.
     pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
         let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
             return None;

@@ -68,7 +68,7 @@ fn counts() -> impl Strategy<Value = u32> {
 
 proptest! {
     #[test]
-    fn waits_are_bounded_and_never_fall(
+    fn delays_stay_within_their_bounds(
         id in ids(),
         failures in counts(),
         every_secs in prop_oneof![Just(1i64), Just(60), Just(300), 1..100_000i64],

@@ -105,7 +105,7 @@ impl Slot {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Position {
-    /// The last failed record that a limited pass tried.
+    /// The last failed record that a limited pass reached.
     Key(SortKey),
     /// The last slot that a pass reached.
     Slot(Slot),
@@ -126,7 +126,7 @@ impl Position {
 #[serde(default)]
 pub struct Cursor {
     pub reached: Option<Position>,
-    /// Records that are still to be tried for a slot before `reached`.
+    /// Records that keep their slot: another pass held them, or their attempts have not ended.
     pub kept: Vec<Kept>,
     /// The last of the records that got nowhere and ended the pass: the next pass begins after it.
     pub stuck: Option<SortKey>,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_is_one_of_several() {
+    fn an_invalid_shard_is_refused() {
         for text in ["0/3", "4/3", "1", "1/0", "-1/3", "1/1025", "a/b", ""] {
             assert!(text.parse::<Shard>().is_err(), "{text}");
         }

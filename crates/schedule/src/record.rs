@@ -30,7 +30,7 @@ pub struct Capabilities {
     pub has_counter: bool,
     /// The column of errors can show that an attempt has begun.
     pub notes_begun: bool,
-    /// A column for the last failure can hold the instant until which a record is snoozed.
+    /// A snooze can be written without counting the attempt: there is a counter, and a last failure or a due column.
     pub can_snooze: bool,
     /// Otherwise giving up is an ordinary failure.
     pub can_archive: bool,
@@ -310,8 +310,8 @@ pub enum Outcome {
     },
     /// The attempt was stopped by the program and does not count.
     Interrupted,
-    /// The handler could not be run or reached. With `ends_pass` the pass ends at once, otherwise only if no record gets
-    /// further.
+    /// The handler could not be run or reached. With `ends_pass` the pass ends at once, otherwise after
+    /// ten such records in a row.
     Unable {
         error: String,
         ends_pass: bool,
@@ -323,7 +323,7 @@ pub enum Reach {
     MayHaveWorked,
     /// The record's own values made no legal request.
     NotSent,
-    /// No receiver processed the request. It counts as a failure if the record names the server.
+    /// The record was not processed. With `counts` its own values are the reason, so the attempt counts.
     Nobody {
         counts: bool,
     },

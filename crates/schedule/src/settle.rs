@@ -32,7 +32,7 @@ pub enum End {
     Age,
 }
 
-/// The limit that a failed record has reached without being archived: its last pass was killed, or it grew too old.
+/// The limit that a failed record has reached without being archived: its last pass was killed, a limit was lowered, or it grew too old.
 pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snooze_is_not_charged_if_there_is_a_counter() {
+    fn a_snooze_is_charged_only_if_the_table_cannot_hold_it() {
         let snooze = Outcome::Snooze { error: "refused".into(), after: None };
         let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED, THREE);
         assert_eq!(settlement, written(Transition::Failed, 2));

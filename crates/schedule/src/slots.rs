@@ -32,7 +32,8 @@ impl Span {
     }
 }
 
-/// Maximum number of ticks of a pass. After a pause the load is at most this many times the usual one.
+/// Maximum number of ticks that a pass catches up, except in a drain. After an outage the load is at most this many
+/// times the usual load.
 pub const CATCH_UP: i64 = 4;
 
 impl Slots {
@@ -110,7 +111,7 @@ impl Slots {
     }
 }
 
-/// The six lines of the progressive schedule.
+/// The six default tiers of the progressive schedule.
 pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
 
 /// Default of `--every` with `--progressive`: the shortest interval of these.

@@ -1,5 +1,5 @@
-//! The circuit breaker: it counts records that get nowhere, because their row cannot be read or written, their
-//! handler cannot be run, or their server is unreachable. The pass skips each, and ends after too many in a row.
+//! The circuit breaker counts records that get nowhere: the table refuses a write, the handler cannot be run, or its
+//! server is unreachable. The pass skips each of them, and ends after too many in a row.
 
 use std::collections::HashSet;
 

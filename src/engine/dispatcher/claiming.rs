@@ -21,7 +21,7 @@ const FEW: usize = 64;
 impl Dispatcher {
     /// Claims due records for at most `free` places, and appends them to `claimed`.
     pub(super) fn claim(&mut self, free: usize, claimed: &mut Vec<DueRecord>) -> Result<()> {
-        (self.is_held_back, self.is_held_off) = (false, false);
+        (self.waits_for_rate, self.waits_for_store) = (false, false);
         if free > 0 {
             self.obey_pause();
         }
@@ -78,11 +78,11 @@ impl Dispatcher {
         let now = self.pass.clock.monotonic();
         let tokens = self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(now));
         if tokens == 0 {
-            self.is_held_back = self.has_more()?;
+            self.waits_for_rate = self.has_more()?;
             return Ok(0);
         }
         if self.pass.store.limits().hold_off.is_some() {
-            self.is_held_off = self.has_more()?;
+            self.waits_for_store = self.has_more()?;
             return Ok(0);
         }
         Ok(usize::try_from(self.left).unwrap_or(usize::MAX).min(tokens).min(open))
@@ -164,7 +164,7 @@ impl Dispatcher {
                 return due;
             }
             Claim::Busy => {
-                log::debug!("record {id} is in the hands of another pass");
+                log::debug!("record {id} is claimed by another pass");
                 self.pass.observer.busy(&id);
                 self.keep_slot(&id);
                 self.unreported.forget_claimed(&id);
@@ -286,7 +286,7 @@ impl Dispatcher {
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 
-    /// Archives a record without another attempt: the last one killed its pass, or it is too old.
+    /// Archives a record without another attempt: its attempts are used up, or it is too old.
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
         let settlement = backlog_schedule::expire(self.pass.clock.now());
         let write = RowWrite::new(record, None, settlement);

@@ -1,6 +1,6 @@
 //! Completion of attempts: tally, log, failures that stop the pass, and the `--on-archive` command.
 //! An outcome that cannot be written, because the table refuses it or another session has locked the row, is kept with
-//! its claim and written again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
+//! its claim and written again until the pass must end. A pass that has nothing else to do waits for [`MAX_IDLE_WAIT`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,8 +17,8 @@ use crate::engine::{SettledAttempt, Stopped};
 use crate::handlers::{Job, Submit};
 
 impl Dispatcher {
-    /// Ends the time in hand of an attempt: tally, log, circuit breaker and observer.
-    pub(super) fn book(
+    /// Takes a settled record out of `in_hand`, releases its claim, and reports the attempt.
+    pub(super) fn report(
         &mut self,
         attempt: &Attempt,
         settlement: &Settlement,
@@ -73,7 +73,7 @@ impl Dispatcher {
     fn move_cursor(&mut self, id: &Id, outcome: &Outcome) {
         let is_undone = match outcome {
             Outcome::Interrupted | Outcome::Unable { ends_pass: true, .. } => true,
-            // In a pass that is cut short, this was its try.
+            // If the pass is cut short, this counts as the attempt, so that the record does not keep its slot.
             Outcome::Unable { ends_pass: false, .. } => !self.is_cut_short(),
             Outcome::Success
             | Outcome::Failure { .. }
@@ -162,8 +162,8 @@ impl Dispatcher {
     }
 }
 
-/// Maximum time from the first attempt to write an outcome to the last.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Maximum time for which a pass with nothing else to do waits until a refused outcome can be written.
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(60);
 /// Minimum time between two attempts to write.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -199,7 +199,7 @@ impl Dispatcher {
         self.unwritten.attempts.push(attempt.clone());
         self.unwritten.next_at.get_or_insert(now + PAUSE);
         if let Entry::Vacant(first) = self.unwritten.deadlines.entry(attempt.id.clone()) {
-            first.insert(now + LIMIT);
+            first.insert(now + MAX_IDLE_WAIT);
             // A drain does not find the record again.
             self.breaker.skipped.insert(attempt.id.clone());
             let in_hand = self.in_hand.get(&attempt.id);

@@ -26,7 +26,7 @@ use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;
 use unreported::Unreported;
 
-/// Maximum number of ids that more than one row has in a message.
+/// Maximum number of ambiguous ids in a message.
 const MOST_AMBIGUOUS: usize = 5;
 const SECOND: Duration = Duration::from_secs(1);
 /// Pause before a pass claims records again that other passes hold.
@@ -48,7 +48,7 @@ pub struct Dispatcher {
     left: u64,
     bucket: Option<TokenBucket>,
     /// True if only the rate holds records back.
-    is_held_back: bool,
+    waits_for_rate: bool,
     /// Records from the start of their handlers to their settlement.
     in_hand: HashMap<Id, InHand>,
     /// Records that other passes hold.
@@ -69,7 +69,7 @@ pub struct Dispatcher {
     /// True if the next claimed record would be the only one in hand.
     may_be_alone: bool,
     /// True if the store claims nothing for a while, although records are due.
-    is_held_off: bool,
+    waits_for_store: bool,
     /// True if a pass without --drain has retried the busy records.
     has_retried_busy: bool,
     /// True if the column for errors accepts our texts, false if not. `None` until it is known.
@@ -96,12 +96,12 @@ pub enum Step {
 
 struct InHand {
     record: Arc<Record>,
-    /// The row after the charge, if it shows one.
+    /// The guards that the charge left, if any.
     charged: Option<Guards>,
     started_at: Instant,
     began: Monotonic,
     /// True if a failed round may have written the outcome.
-    is_in_doubt: bool,
+    may_be_written: bool,
 }
 
 impl Dispatcher {
@@ -119,7 +119,7 @@ impl Dispatcher {
         Self {
             left: pass.limits.max_records.unwrap_or(u64::MAX),
             bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
-            is_held_back: false,
+            waits_for_rate: false,
             pass,
             rule,
             plan,
@@ -138,7 +138,7 @@ impl Dispatcher {
             to_be_alone: Vec::new(),
             is_alone: false,
             may_be_alone: false,
-            is_held_off: false,
+            waits_for_store: false,
             has_retried_busy: false,
             takes_errors: None,
             unstored: None,
@@ -176,8 +176,8 @@ impl Dispatcher {
 
     /// True if records wait for a time, not only for a free handler.
     fn has_waiting(&self) -> bool {
-        self.is_held_back
-            || self.is_held_off
+        self.waits_for_rate
+            || self.waits_for_store
             || !self.unreported.is_empty()
             || !self.unwritten.attempts.is_empty()
     }
@@ -188,14 +188,14 @@ impl Dispatcher {
             return None;
         }
         let clock = self.pass.clock;
-        let bucket = self.bucket.as_ref().filter(|_| self.is_held_back);
+        let bucket = self.bucket.as_ref().filter(|_| self.waits_for_rate);
         let by_rate = bucket.map(|bucket| clock.until(bucket.next_at()));
-        let held_off = if self.is_held_off { self.pass.store.limits().hold_off } else { None };
+        let held_off = if self.waits_for_store { self.pass.store.limits().hold_off } else { None };
         let has_free_place = self.in_hand.len() < self.places();
         let unreported = self.unreported.next_at().filter(|_| has_free_place);
         let unreported = unreported.map(|at| clock.until(at));
         // After a hold-off the next round is due at once.
-        let held_off = held_off.or(self.is_held_off.then_some(Duration::ZERO));
+        let held_off = held_off.or(self.waits_for_store.then_some(Duration::ZERO));
         [by_rate, held_off, unreported].into_iter().flatten().min()
     }
 
@@ -268,7 +268,7 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
-    /// Flushes the store once no attempt waits to be completed.
+    /// Flushes the store. An error begins no more attempts.
     pub fn flush(&mut self) {
         if !self.is_lost
             && let Err(error) = self.pass.store.flush(Until::Idle)
@@ -295,11 +295,11 @@ impl Dispatcher {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.in_hand.len() == self.answered()
+        self.in_hand.len() == self.ended()
     }
 
-    /// Number of records in hand that handlers have answered.
-    fn answered(&self) -> usize {
+    /// Number of records in hand whose attempts have ended and are not settled.
+    fn ended(&self) -> usize {
         self.breaker.doubtful.len() + self.unwritten.attempts.len()
     }
 
@@ -350,7 +350,7 @@ impl Dispatcher {
         self.rule.time = self.rule.schedule.policy.pass_time(reached, self.pass.clock.now(), true);
         self.tally_search();
         let was_busy = !self.busy.is_empty();
-        // By age a failed record stays due, but a drain tries it once.
+        // Without a counter a failed record may stay due, but a drain tries it once.
         let with_failed = self.rule.schedule.policy.needs_counter();
         let busy = std::mem::take(&mut self.busy);
         self.due = DueQueue::search_again(self.plan.order, self.rule.clone(), busy, with_failed);
@@ -433,17 +433,15 @@ impl Dispatcher {
         if let Some((id, why)) = &self.unstored {
             let texts = counted(self.tally.unstored, "error text");
             log::error!(
-                "{texts} could not be stored, because the table refuses them: {why}; `backlog explain \
-                 {id}` shows the first one"
+                "the table refused {texts}: {why}; `backlog explain {id}` shows the first one"
             );
         }
         self.tally_search();
         self.tally.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {
             let records = counted(self.tally.ambiguous, "record");
-            let were = if self.ambiguous.len() == 1 { "was" } else { "were" };
             let ids = first_of(self.ambiguous.iter(), MOST_AMBIGUOUS);
-            log::error!("{records} {were} not tried: more than one row has the id {ids}");
+            log::error!("not tried: {records} with an id that several rows have: {ids}");
         }
     }
 }

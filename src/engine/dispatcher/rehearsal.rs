@@ -98,7 +98,9 @@ impl Dispatcher {
             Rehearsal::ChangedMeanwhile => return Ok(false),
             Rehearsal::Blocked => {
                 let id = &due.record.id;
-                log::debug!("record {id} waits for another one whose success may be in its way");
+                log::debug!(
+                    "record {id} waits: its write may conflict with the success of a running record"
+                );
                 self.keep_slot(id);
                 self.blocked.push(Candidate::from(&*due.record));
                 return Ok(false);
@@ -127,7 +129,9 @@ impl Dispatcher {
         let again = if has_texts { self.pass.store.rehearse(&plain, &[])?.pop() } else { None };
         match again {
             Some(Rehearsal::Taken) => {
-                log::warn!("attempts begin without a text in the column of errors: {why}");
+                log::warn!(
+                    "the table refuses error texts, so attempts are not marked as begun: {why}"
+                );
                 self.takes_errors = Some(false);
                 return Ok(true);
             }

@@ -40,7 +40,7 @@ impl InHand {
         let settlement = backlog_schedule::settle(record, outcome, now, capabilities, limits);
         let retry_at = rule.retry_at(record, &settlement);
         let write = RowWrite::new(record, self.charged.as_ref(), settlement);
-        RowWrite { retry_at, is_repeated: self.is_in_doubt, ..write }
+        RowWrite { retry_at, is_repeated: self.may_be_written, ..write }
     }
 }
 
@@ -48,10 +48,10 @@ impl Dispatcher {
     /// Settles ended attempts, and fills the free places.
     pub(super) fn round(&mut self, mut ended: &[Attempt], submit: &Submit) -> Result<()> {
         self.write_again()?;
-        let still_in_hand = self.in_hand.len() - ended.len() - self.answered();
+        let still_in_hand = self.in_hand.len() - ended.len() - self.ended();
         let free = self.places().saturating_sub(still_in_hand);
         if free > self.free_claims() && !ended.is_empty() {
-            // Doubtful records are held as well.
+            // Records whose attempts have ended still hold claims, which are released first.
             self.write_outcomes(ended)?;
             ended = &[];
         }
@@ -106,7 +106,7 @@ impl Dispatcher {
         self.write(ended, &[]).map(|_| ())
     }
 
-    /// Writes the outcomes of ended attempts and the charges of claimed records in one transaction, and books the
+    /// Writes the outcomes of ended attempts and the charges of claimed records in one transaction, and reports the
     /// outcomes. Returns the results of the charges; without a column to charge, all are written.
     fn write(&mut self, ended: &[Attempt], claimed: &[DueRecord]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
@@ -132,7 +132,7 @@ impl Dispatcher {
             Ok(applied) => applied,
             Err(error) => {
                 drop(writes);
-                self.doubt(ended);
+                self.mark_as_maybe_written(ended);
                 return Err(error);
             }
         };
@@ -147,15 +147,15 @@ impl Dispatcher {
                 continue;
             }
             let unstored = unstored.get(&attempt.id).map(String::as_str);
-            self.book(attempt, &settlement, &applied, unstored);
+            self.report(attempt, &settlement, &applied, unstored);
         }
         Ok(charged)
     }
 
-    fn doubt(&mut self, ended: &[Attempt]) {
+    fn mark_as_maybe_written(&mut self, ended: &[Attempt]) {
         for attempt in ended {
             if let Some(in_hand) = self.in_hand.get_mut(&attempt.id) {
-                in_hand.is_in_doubt = true;
+                in_hand.may_be_written = true;
             }
         }
     }
@@ -182,7 +182,7 @@ impl Dispatcher {
                 charged,
                 started_at: now,
                 began,
-                is_in_doubt: false,
+                may_be_written: false,
             };
             self.in_hand.insert(id, in_hand);
             let job = Job { record, attempt, submit: submit.clone() };
@@ -207,7 +207,8 @@ impl Dispatcher {
         count
     }
 
-    /// The row after the charge, if it shows one. `None` if the record was not charged, so it is released.
+    /// Handles the result of a charge, and returns the guards that it left, if any. `None` if the record was not charged
+    /// and has been released.
     fn after_charge(&mut self, due: &DueRecord, result: WriteResult) -> Option<Option<Guards>> {
         let DueRecord { record, slot } = due;
         match result {

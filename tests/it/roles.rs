@@ -198,9 +198,9 @@ fn with_extension(name: &str) -> Option<(Database, TestEnv)> {
 fn check_names_an_extension_with_which_each_node_has_its_own_locks() {
     for (name, words) in [
         ("citus", "the extension citus makes this server a worker"),
-        ("bdr", "the extension bdr makes this server one of several nodes"),
-        ("pgactive", "the extension pgactive makes this server one of several nodes"),
-        ("spock", "the extension spock makes this server one of several nodes"),
+        ("bdr", "the extension bdr makes this server one of several writable nodes"),
+        ("pgactive", "the extension pgactive makes this server one of several writable nodes"),
+        ("spock", "the extension spock makes this server one of several writable nodes"),
         ("hstore", ""),
     ] {
         let Some((database, env)) = with_extension(name) else { return };

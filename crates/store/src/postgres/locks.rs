@@ -96,8 +96,11 @@ impl LockedRecord {
     }
 }
 
-/// The locks of a pass. In arrays, index 0 is the writing session with the first locks, and index 1 the claiming session
-/// with the second locks.
+/// Index of the writing session and the first locks in arrays.
+const WRITING: usize = 0;
+/// Index of the claiming session and the second locks in arrays.
+const CLAIMING: usize = 1;
+
 pub struct PgLocks {
     clock: Clock,
     /// The claiming session, opened when it is needed.
@@ -408,7 +411,7 @@ impl PgLocks {
         // no other pass has it. The next claim frees its lock.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first_locks(writing, &[key])?;
-        self.to_free[0].push(key);
+        self.to_free[WRITING].push(key);
         let function = self.lock_function();
         let Some(claiming) = &mut self.session else { return Ok(false) };
         let (holder, other) = if self.pooled { (claiming, writing) } else { (writing, claiming) };
@@ -439,7 +442,7 @@ impl PgLocks {
                  SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
                  WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
             ))?;
-            if index == 0 && self.is_asynchronous {
+            if index == WRITING && self.is_asynchronous {
                 session.batch("SET synchronous_commit = off")?;
             }
             session.prepare_repeated();
@@ -532,7 +535,7 @@ impl PgLocks {
         table: &Table,
         wanted: &[LockRequest],
     ) -> DbResult<Vec<Claim>> {
-        let freed = if self.pooled { Vec::new() } else { self.to_free[1].clone() };
+        let freed = if self.pooled { Vec::new() } else { self.to_free[CLAIMING].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(session) = session else { return Ok(Vec::new()) };
         let read = match session.run(&lock_and_read(table, wanted, freed, !self.pooled)) {
@@ -543,11 +546,11 @@ impl PgLocks {
             rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
         };
         if read.is_err() {
-            self.to_free[0].extend(first_keys(wanted));
+            self.to_free[WRITING].extend(first_keys(wanted));
         }
-        let read = self.note_failure(1, read)?;
+        let read = self.note_failure(CLAIMING, read)?;
         if !self.pooled {
-            self.to_free[1].clear();
+            self.to_free[CLAIMING].clear();
         }
         Ok(read)
     }
@@ -561,9 +564,9 @@ impl PgLocks {
     ) {
         match claimed {
             Ok(rows) => {
-                self.to_free[0].clear();
+                self.to_free[WRITING].clear();
                 if !wanted.is_empty() {
-                    self.to_free[1].clear();
+                    self.to_free[CLAIMING].clear();
                 }
                 let claims = claims(table, wanted.len(), &rows);
                 for (claim, wanted) in claims.into_iter().zip(wanted) {
@@ -581,10 +584,10 @@ impl PgLocks {
     fn take_first_locks(&mut self, writing: &mut Session, keys: &[i64]) -> DbResult<Vec<bool>> {
         let function = self.lock_function();
         if !self.pooled {
-            let freed = self.to_free[0].clone();
+            let freed = self.to_free[WRITING].clone();
             let taken = writing.run(&take_locks(function, keys.to_vec(), freed));
-            let taken = self.note_failure(0, taken)?;
-            self.to_free[0].clear();
+            let taken = self.note_failure(WRITING, taken)?;
+            self.to_free[WRITING].clear();
             return Ok(granted(&taken));
         }
         self.end_transaction()?;
@@ -597,14 +600,14 @@ impl PgLocks {
                  SET LOCAL idle_in_transaction_session_timeout = 0",
             )?;
             self.transaction_locks = Some(0);
-            self.backends[1] = claiming.backend()?;
+            self.backends[CLAIMING] = claiming.backend()?;
         }
         let taken = claiming.run(&take_locks(function, keys.to_vec(), Vec::new()));
         let taken = taken.map(|rows| granted(&rows));
         if taken.is_err() {
             // The transaction has failed and lost all its locks. The pooler may lend its process to others now.
             let _ = claiming.roll_back();
-            self.backends[1].clear();
+            self.backends[CLAIMING].clear();
             self.note_lost([false, true]);
         }
         let taken = taken?;
@@ -649,10 +652,12 @@ impl PgLocks {
                 self.held
                     .insert(wanted.id.clone(), LockedRecord::new(record.clone(), keys, has_lock));
             }
-            Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => self.to_free[0].push(keys[0]),
+            Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => {
+                self.to_free[WRITING].push(keys[0])
+            }
             Claim::Gone | Claim::Ambiguous => {
-                self.to_free[0].push(keys[0]);
-                self.to_free[1].extend(Some(keys[1]).filter(|_| !self.pooled));
+                self.to_free[WRITING].push(keys[0]);
+                self.to_free[CLAIMING].extend(Some(keys[1]).filter(|_| !self.pooled));
             }
         }
     }
@@ -682,7 +687,7 @@ impl PgLocks {
             };
             let needed =
                 self.held.values().filter(|held| held.has_lock[index]).map(|held| held.keys[index]);
-            let line = self.line_key.filter(|_| index == 1);
+            let line = self.line_key.filter(|_| index == CLAIMING);
             let needed: HashSet<_> = needed.chain(line).collect();
             // A lock that was taken twice must be freed twice.
             let found = loop {

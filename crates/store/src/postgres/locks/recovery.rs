@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{LOCK, LockedRecord, PgLocks};
+use super::{CLAIMING, LOCK, LockedRecord, PgLocks, WRITING};
 use crate::engine::{ClaimState, Engine};
 use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::postgres::dialect::Param;
@@ -57,7 +57,7 @@ fn recover_sessions(store: &mut TableStore<PgEngine>, error: &DbError) -> Result
     let lost = [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
     locks.note_lost(lost);
     let server = database.engine.session.server.clone();
-    if lost[0] {
+    if lost[WRITING] {
         // The old session may still run the statement that is repeated now. A pooler ends the statements of lost
         // clients, and PgBouncer 1.18 can crash on a cancel request meanwhile.
         if !locks.pooled {
@@ -67,13 +67,13 @@ fn recover_sessions(store: &mut TableStore<PgEngine>, error: &DbError) -> Result
         let again = locks.restore(database, [true, false]);
         database.reading(again)?;
     }
-    if lost[1] {
+    if lost[CLAIMING] {
         locks.open_session(&server)?;
         let again = locks.restore(database, [false, true]);
         database.reading(again)?;
     }
     // Only a crash of the server can undo commits, and it also ends the claiming session.
-    if lost[1] { write_again(store) } else { Ok(()) }
+    if lost[CLAIMING] { write_again(store) } else { Ok(()) }
 }
 
 /// Repeats the writes of outcomes that may not have been durable. The table may refuse some by now.
@@ -97,25 +97,25 @@ impl PgLocks {
         let unused = self.ahead.drain();
         self.give_back_all(&unused);
         // Behind a pooler the claiming session has the first locks.
-        let lost_locks = if self.pooled { [lost[1], false] } else { lost };
-        for index in [0, 1].into_iter().filter(|index| lost_locks[*index]) {
+        let lost_locks = if self.pooled { [lost[CLAIMING], false] } else { lost };
+        for index in [WRITING, CLAIMING].into_iter().filter(|index| lost_locks[*index]) {
             self.held.values_mut().for_each(|held| held.has_lock[index] = false);
             self.to_free[index].clear();
             self.is_uncertain[index] = false;
         }
-        for index in [0, 1].into_iter().filter(|index| lost[*index]) {
+        for index in [WRITING, CLAIMING].into_iter().filter(|index| lost[*index]) {
             let backend = std::mem::take(&mut self.backends[index]);
             self.old_backends.extend(Some(backend).filter(|backend| !backend.is_empty()));
         }
         let over = self.old_backends.len().saturating_sub(OLD_BACKENDS);
         self.old_backends.drain(..over);
-        if lost[1] {
+        if lost[CLAIMING] {
             self.transaction_locks = None;
             self.sync.restart();
         }
         self.mark_broken();
         // Other passes may have lost their claims, too. Each pass first takes its own claims back.
-        if lost[1] && (lost[0] || self.pooled) {
+        if lost[CLAIMING] && (lost[WRITING] || self.pooled) {
             self.hold_off_until = self.clock.monotonic().checked_add(HOLD_OFF);
         }
     }
@@ -151,20 +151,20 @@ impl PgLocks {
     /// record is lost: an old session of this pass may still have the lock, or another pass may just be reading the
     /// record. The row decides, if a column shows whose attempt it is; otherwise the holder of the lock does.
     pub(super) fn retake(&mut self, on: &mut PgDatabase) -> DbResult<Option<Duration>> {
-        for index in [0, 1] {
+        for index in [WRITING, CLAIMING] {
             let is_missing =
                 |held: &&LockedRecord| !held.has_lock[index] && held.state != ClaimState::Lost;
             let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
             let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
             let keys: Vec<_> = wanted.iter().map(|held| held.keys[index]).collect();
-            if ids.is_empty() || index == 1 && self.pooled {
+            if ids.is_empty() || index == CLAIMING && self.pooled {
                 continue;
             }
             let granted = match &mut self.session {
-                _ if index == 0 => self.take_first_locks(&mut on.engine.session, &keys)?,
+                _ if index == WRITING => self.take_first_locks(&mut on.engine.session, &keys)?,
                 Some(session) if session.connection.is_open() => {
                     let taken = session.run(&take_locks(LOCK, keys, Vec::new()));
-                    granted(&self.note_failure(1, taken)?)
+                    granted(&self.note_failure(CLAIMING, taken)?)
                 }
                 Some(_) | None => continue,
             };

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
-// backlog process --ndays 1 --stream -- examples/stream.mjs: --window records are at work at a time
+// backlog process --ndays 1 --stream -- examples/stream.mjs: handles up to --window records at the same time
 import { appendFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
 const lines = createInterface({ input: process.stdin });
-const reply = (it) => process.stdout.write(JSON.stringify(it) + "\n");
-lines.once("line", (hello) => { // the first line says what comes: queue, table, id and columns
+const reply = (fields) => process.stdout.write(JSON.stringify(fields) + "\n");
+lines.once("line", (hello) => { // the first line names the queue, the table, the columns of the id and all columns
   if (JSON.parse(hello).backlog !== 1) throw new Error("start me with --stream");
   lines.on("line", (line) => {
-    const id = JSON.parse(line).backlog_id; // text, because numbers from 2^53 on lose digits
+    const id = JSON.parse(line).backlog_id; // text, because JavaScript rounds numbers above 2^53
     appendFile("sent.jsonl", line + "\n").then(
       () => reply({ id, outcome: "success" }),
       (error) => reply({ id, outcome: "failure", error: error.message }),

@@ -7,7 +7,7 @@ def handle(record):
     with open("sent.jsonl", "a") as sent:
         print(json.dumps(record), file=sent)
 
-hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
+hello = json.loads(sys.stdin.readline())  # names the queue, the table, the columns of the id and all columns
 assert hello.get("backlog") == 1, "start me with --stream"
 for record in map(json.loads, sys.stdin):
     reply = {"id": record["backlog_id"], "outcome": "success"}

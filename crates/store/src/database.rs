@@ -48,7 +48,6 @@ pub trait Survey {
     /// At most [`MOST_IDS`] ids with a prefix, as a user types them, if one column has the id.
     fn ids_from(&mut self, prefix: &str) -> Result<Vec<String>>;
 
-    /// Counts rows by status and age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>>;
 
     /// True if any row has a mapped status, or if there is no status column.
@@ -69,7 +68,6 @@ pub trait Survey {
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
 }
 
-/// Maximum number of ids of [`Survey::ids_from`].
 pub const MOST_IDS: usize = 4;
 
 /// An open table, with all operations of commands.
@@ -101,7 +99,6 @@ pub trait Database: Reader + Survey {
     fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore>;
 }
 
-/// Number of rows of one status and age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusCount {
     pub status: Status,

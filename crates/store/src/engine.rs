@@ -13,7 +13,6 @@ use crate::inspection::Inspection;
 use crate::store::{Claim, ClaimRequest, Heartbeat, Interrupter, Limits, Until};
 use crate::writes::{Guards, RowConstraints, RowWrite, WriteResult};
 
-/// Statements of a database.
 pub trait Engine: Inspect + Sized + Send + 'static {
     type ResultRow<'r>: Cells;
     type Locks: Locks<Self>;
@@ -45,7 +44,6 @@ pub trait Engine: Inspect + Sized + Send + 'static {
     /// Ends the transaction that an error may have left open.
     fn roll_back(&mut self);
 
-    /// Writes the rows whose guards match.
     fn write(&mut self, table: &Table, writes: &NumberedWrites) -> DbResult<Vec<RowAfter>>;
 
     /// Reads the present state of the rows of writes. A deleted row has none.
@@ -141,7 +139,6 @@ pub struct Constraints {
     pub change_charges: bool,
 }
 
-/// Query plan of a search.
 pub struct QueryPlan {
     /// An index leads to the records.
     pub uses_index: bool,
@@ -155,7 +152,6 @@ pub struct SqlDatabase<E> {
     pub table: Table,
     /// The table is a queue of pgmq, whose indexes and triggers are not the user's.
     pub is_queue: bool,
-    /// Warnings that were logged already.
     pub warned: HashSet<String>,
 }
 
@@ -165,7 +161,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// The result of a read, with its error explained to the user.
-    pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
+    pub fn explain_read<T>(&self, read: DbResult<T>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
 }
@@ -177,7 +173,6 @@ pub type NumberedWrites<'a> = [(usize, &'a RowWrite<'a>)];
 pub trait Locks<E: Engine>: Send {
     fn limits(&self) -> Limits;
 
-    /// See [`Store::begin`](crate::store::Store::begin).
     fn begin(
         &mut self,
         on: &mut SqlDatabase<E>,
@@ -221,7 +216,6 @@ pub trait Locks<E: Engine>: Send {
     }
 }
 
-/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimState {
     /// The pass has held it since it claimed the record.
@@ -233,7 +227,6 @@ pub enum ClaimState {
 }
 
 pub struct Index {
-    /// `INDEX` or `UNIQUE INDEX`
     pub kind: &'static str,
     /// End of its name.
     pub suffix: &'static str,
@@ -241,7 +234,6 @@ pub struct Index {
     pub condition: Option<String>,
 }
 
-/// A row after a write.
 pub struct RowAfter {
     pub number: usize,
     /// True if the row is pending by its condition. False where a status decides that.

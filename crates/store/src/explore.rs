@@ -12,7 +12,6 @@ use super::error::DbError;
 use super::table::{CatalogTable, Cells, Column, ColumnType, quote};
 use super::tokens::{identifiers, tokens};
 
-/// Time limit of a statement.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Rows to read from each end of a table.
 const ROWS: usize = 1_000;
@@ -31,7 +30,6 @@ pub trait Explore {
     fn outline(&mut self, name: &str) -> Result<Outline>;
 }
 
-/// A table without a mapping.
 pub struct Outline {
     pub name: String,
     pub sql: String,
@@ -72,7 +70,6 @@ impl ValueCount {
     }
 }
 
-/// Keys and constraints of a table.
 pub struct TableKeys {
     /// The columns of each unique key without NULL, the primary key first.
     pub unique: Vec<Vec<String>>,
@@ -116,7 +113,6 @@ impl TableKeys {
 }
 
 pub trait Explorable: Engine {
-    /// Names of all tables of the user.
     fn table_names(&mut self) -> Result<Vec<String>>;
 
     fn listed(&mut self, name: &str) -> Result<CatalogTable>;

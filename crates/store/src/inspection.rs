@@ -47,7 +47,6 @@ impl Unread {
     }
 }
 
-/// Pending rows of a table.
 #[derive(Debug, Default)]
 pub struct PendingRows {
     pub rows: u64,
@@ -89,7 +88,6 @@ impl PendingRows {
     }
 }
 
-/// A value of the status column.
 #[derive(Debug)]
 pub struct StatusValueCount {
     pub literal: String,

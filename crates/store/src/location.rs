@@ -157,7 +157,7 @@ pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -
     Vec::new()
 }
 
-/// Without the feature `postgres` nobody needs more of a URL than this.
+/// Hides the whole URL, which may contain a password anywhere.
 #[cfg(not(feature = "postgres"))]
 pub fn without_password(url: &str) -> String {
     if is_url(url) { "postgres://...".into() } else { url.into() }

@@ -9,7 +9,6 @@ use crate::table::joined;
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     pub table: Option<String>,
-    /// The columns of the key.
     pub id: Vec<String>,
     pub status: StatusColumn,
     pub inserted: DateSource,
@@ -37,7 +36,6 @@ pub struct Mapping {
     /// The column for a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
     pub on_success: Vec<Assignment>,
-    /// A success deletes the row.
     pub deletes_finished: bool,
     pub on_failure: Vec<Assignment>,
     pub on_archive: Vec<Assignment>,

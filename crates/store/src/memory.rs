@@ -13,7 +13,6 @@ use crate::writes::{Guards, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 /// Forecast of the instant at which a settled record will be due again.
 pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
 
-/// A table for several passes, one after the other.
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Mutex<Memory>>);
 
@@ -52,7 +51,6 @@ impl MemoryStore {
         lock(&self.0).agenda.first_key_value().map(|(at, _)| *at)
     }
 
-    /// Sets the clock of settlements.
     pub fn set_now(&self, now: Instant) {
         lock(&self.0).now = now;
     }

@@ -8,7 +8,6 @@ use rustix::fs::{FileType, Stat};
 
 use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
 
-/// Application of the rule by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerRule {
     /// The command fails before it opens a file.
@@ -19,7 +18,6 @@ pub enum OwnerRule {
     Waived,
 }
 
-/// Kind of a path that the rule examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathKind {
     /// A file that root may copy elsewhere.

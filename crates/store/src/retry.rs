@@ -22,7 +22,6 @@ use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Maximum wait in a stopping pass, long enough for a server that is starting.
 const MAX_WAIT_STOPPING: Duration = Duration::from_secs(5);
-/// Pause between two attempts to reach a server.
 pub const PAUSE: Duration = Duration::from_millis(100);
 /// Pause in the first second, because another pass may take the claims of this one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

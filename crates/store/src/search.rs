@@ -204,11 +204,11 @@ impl<E: Engine> SqlDatabase<E> {
 impl<E: Engine> Reader for SqlDatabase<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let page = self.page(query, is_due);
-        self.reading(page)
+        self.explain_read(page)
     }
 
     fn read(&mut self, id: &Id) -> Result<ReadResult> {
         let read = self.read_one(id, false);
-        self.reading(read)
+        self.explain_read(read)
     }
 }

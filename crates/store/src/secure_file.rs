@@ -193,7 +193,6 @@ pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Resul
 pub struct Followed {
     pub directory: OwnedFd,
     pub name: OsString,
-    /// The file at its end, if it exists.
     target: Option<Stat>,
     /// The name is a link in /proc to an open file.
     is_proc_link: bool,
@@ -283,7 +282,6 @@ impl Followed {
         is_locked.then_some(file)
     }
 
-    /// The name of a hidden file in the same directory.
     fn hidden(&self, end: &str) -> OsString {
         [OsStr::new("."), &self.name, OsStr::new(end)].join(OsStr::new(""))
     }

@@ -54,7 +54,6 @@ struct State {
 }
 
 impl Stop {
-    /// The stop of a pass that begins now.
     pub fn new(
         clock: Clock,
         grace: Duration,
@@ -191,7 +190,6 @@ impl Stop {
     }
 }
 
-/// Name of a signal in messages.
 pub fn signal_name(signal: i32) -> String {
     match signal {
         SIGINT => "Ctrl-C".into(),
@@ -232,7 +230,6 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Offset of the clock in a test.
         static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
@@ -313,13 +310,13 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_read_as_the_kernel_shows_them() {
-        let of = |mask: &str| {
+        let parse = |mask: &str| {
             let status = format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t0\n");
             IgnoredSignals::from_status(&status).map(|ignored| ignored.iter().collect::<Vec<_>>())
         };
-        assert_eq!(of("8000000000001001"), Some(vec![1, 13, 64]));
-        assert_eq!(of("0000000000000000"), Some(vec![]));
-        assert_eq!(of("soon"), None);
+        assert_eq!(parse("8000000000001001"), Some(vec![1, 13, 64]));
+        assert_eq!(parse("0000000000000000"), Some(vec![]));
+        assert_eq!(parse("soon"), None);
         assert_eq!(IgnoredSignals::from_status(""), None);
         assert!(!IgnoredSignals(u64::MAX).contains(0));
     }

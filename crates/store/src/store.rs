@@ -67,7 +67,6 @@ pub trait Store: Reader {
     }
 }
 
-/// Limits of a store, some of which change during a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub most_claims: usize,
@@ -118,7 +117,6 @@ pub enum Until {
     Durable,
 }
 
-/// Result of [`Store::begin`].
 #[derive(Default)]
 pub struct Begun {
     pub row_constraints: RowConstraints,

@@ -43,12 +43,12 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn read_whole(&mut self, id: &Id) -> Result<ReadResult> {
         let read = self.read_one(id, true);
-        self.reading(read)
+        self.explain_read(read)
     }
 
     fn ids_from(&mut self, prefix: &str) -> Result<Vec<String>> {
         let found = self.find_ids(prefix);
-        self.reading(found)
+        self.explain_read(found)
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>> {
@@ -74,13 +74,13 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
             true
         });
-        self.reading(read)?;
+        self.explain_read(read)?;
         Ok(counts.into_values().collect())
     }
 
     fn any_mapped(&mut self) -> Result<bool> {
         let any = self.engine.any(&self.table.any(&self.table.status_in(&Status::OURS)));
-        self.reading(any)
+        self.explain_read(any)
     }
 
     fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
@@ -92,16 +92,16 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             true
         });
         found.pending.is_incomplete = read.is_err();
-        let read = self.reading(read);
+        let read = self.explain_read(read);
         found.unread.or_default("the pending records", read);
         let due = self.unread_due_dates();
         found.pending.without_due_date =
-            found.unread.or_default("the due dates", self.reading(due));
+            found.unread.or_default("the due dates", self.explain_read(due));
         let rows = format!("SELECT count(*) FROM {}", self.table.sql);
         let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut counts| counts.pop());
-        found.rows = found.unread.or_default("the number of rows", self.reading(rows));
+        found.rows = found.unread.or_default("the number of rows", self.explain_read(rows));
         let values = self.status_values();
-        found.values = found.unread.or_default("the statuses", self.reading(values));
+        found.values = found.unread.or_default("the statuses", self.explain_read(values));
         self.engine.inspect(&self.table, &mut found);
         if !self.is_queue {
             let Self { engine, table, .. } = self;
@@ -109,9 +109,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let missing = missing_indexes(engine, table, by_count);
             let duplicate = engine.all(&table.duplicate(), &[], |row| table.display_id(row));
             let duplicate = duplicate.map(|mut ids| ids.pop());
-            found.triggers = found.unread.or_default("the triggers", self.reading(triggers));
-            found.missing = found.unread.or_default("indexes", self.reading(missing));
-            found.duplicate = found.unread.or_default("the ids", self.reading(duplicate));
+            found.triggers = found.unread.or_default("the triggers", self.explain_read(triggers));
+            found.missing = found.unread.or_default("indexes", self.explain_read(missing));
+            found.duplicate = found.unread.or_default("the ids", self.explain_read(duplicate));
         }
         Ok(found)
     }
@@ -124,7 +124,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             true => Ok(Vec::new()),
             false => self.engine.dependents(&self.table),
         };
-        let dependents = self.reading(dependents)?;
+        let dependents = self.explain_read(dependents)?;
         let others = match &dependents[..] {
             [] => String::new(),
             all => format!(", and changes rows of other tables by ON DELETE ({})", all.join(", ")),
@@ -141,7 +141,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             Ok(QueryPlan { uses_index: false, .. }) => engine.create_index(table, &index),
             plan => plan.map(|_| None),
         };
-        self.reading(created)
+        self.explain_read(created)
     }
 
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
@@ -153,7 +153,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             shared.get_or_insert_with(|| (0, table.display_id(row))).0 += 1;
             true
         });
-        self.reading(read)?;
+        self.explain_read(read)?;
         Ok(shared)
     }
 }
@@ -188,7 +188,7 @@ impl<E: Engine> SqlDatabase<E> {
             }
             matches!(result, Ok(ControlFlow::Continue(())))
         });
-        self.reading(read)?;
+        self.explain_read(read)?;
         result.map(|flow| flow.is_continue().then_some(rows))
     }
 
@@ -256,7 +256,7 @@ fn missing_indexes(
     }
     let by_count = by_count && table.due_column().is_none();
     if by_count && let Some(columns) = engine.failures_index_columns(table)? {
-        let finds = "what is due by its count of failures";
+        let finds = "records that are due by their count of failures";
         lacks(finds, "INDEX", "backlog_waiting", columns, condition);
     }
     if !engine.has_id_index(table)? {

@@ -13,12 +13,12 @@ use crate::system_error;
 
 /// The certificates of a PEM file, at least one.
 pub fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let shown = path.display();
-    let not_read = |why: String| anyhow!("could not read the certificate {shown}: {why}");
+    let display = path.display();
+    let not_read = |why: String| anyhow!("could not read the certificate {display}: {why}");
     let bytes = read_large(path).map_err(|error| not_read(system_error::reason(&error)))?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| not_read(pem_reason(&error)))?;
-    ensure!(!found.is_empty(), "there is no certificate in {shown}; it must be a PEM file");
+    ensure!(!found.is_empty(), "there is no certificate in {display}; it must be a PEM file");
     Ok(found)
 }
 

@@ -119,11 +119,14 @@ mod tests {
 
     #[test]
     fn the_condition_of_an_index_follows_its_where() {
-        let of = condition_of_index;
-        assert_eq!(of("CREATE INDEX i ON t (a) WHERE sent_at IS NULL"), Some("sent_at IS NULL"));
+        let condition = condition_of_index;
+        assert_eq!(
+            condition("CREATE INDEX i ON t (a) WHERE sent_at IS NULL"),
+            Some("sent_at IS NULL")
+        );
         let quoted = "create index \"x where y\" on t (\"where\", [where b], elsewhere)\nwhere(a = ' where ')";
-        assert_eq!(of(quoted), Some("(a = ' where ')"));
-        assert_eq!(of("CREATE INDEX where_i ON t (a)"), None);
+        assert_eq!(condition(quoted), Some("(a = ' where ')"));
+        assert_eq!(condition("CREATE INDEX where_i ON t (a)"), None);
     }
 
     #[test]

@@ -254,7 +254,6 @@ fn set(timer: &OwnedFd, at: Option<Duration>) -> Result<()> {
     Ok(())
 }
 
-/// The environment variable that marks a handler and its descendants.
 pub const TOKEN: &str = "BACKLOG_PASS";
 pub const WATCHDOG: &str = "watchdog";
 
@@ -356,7 +355,6 @@ pub fn boottime() -> Duration {
     Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
 }
 
-/// The id of this boot.
 pub fn boot_id() -> Result<String> {
     let id = read_large("/proc/sys/kernel/random/boot_id");
     let id = id.context("could not read the machine's boot id")?;

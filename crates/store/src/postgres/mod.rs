@@ -181,7 +181,7 @@ impl Database for PgDatabase {
     fn lock_line(&mut self, line: &str, wait: bool) -> Result<bool> {
         let session = Session::open(&self.engine.session.server, Access::ReadWrite)?;
         let locked = LineSession::lock(session, &mut self.engine.session, line, wait);
-        self.engine.line = self.reading(locked)?;
+        self.engine.line = self.explain_read(locked)?;
         Ok(self.engine.line.is_some())
     }
 
@@ -214,7 +214,7 @@ impl Database for PgDatabase {
                 None => {
                     self.engine.require_two_connections()?;
                     let why = self.engine.locks_of_one_node();
-                    self.reading(why)
+                    self.explain_read(why)
                 }
                 missing => Ok(missing),
             },

@@ -231,7 +231,7 @@ impl Database for SqlDatabase<SqliteEngine> {
             }
         }
         let refused = self.engine.refused_clause(&self.table);
-        self.reading(refused)
+        self.explain_read(refused)
     }
 
     fn interrupter(&self) -> Interrupter {
@@ -251,7 +251,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         let ready = waits.and_then(|()| limit_values(connection));
         ready.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let refused = self.engine.refused_clause(&self.table);
-        if let Some(why) = self.reading(refused)? {
+        if let Some(why) = self.explain_read(refused)? {
             bail!("could not use {}: {why}", self.engine.label());
         }
         let locks = SqliteLocks::new(&self.table, state)?;

@@ -12,7 +12,6 @@ pub struct Column {
     pub name: String,
     /// An SQL expression over the columns of the row, not a column.
     pub is_expression: bool,
-    /// Its declared type.
     pub declared: String,
     pub column_type: ColumnType,
     /// The labels of an enumeration type.

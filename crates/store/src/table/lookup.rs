@@ -161,7 +161,6 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     })
 }
 
-/// Formats of the dates in a table.
 struct DateFormats {
     inserted: Dates,
     failures: Dates,

@@ -23,7 +23,6 @@ use crate::mapping::Assigned;
 
 /// A table with its mapped columns ([`Table::find`]). Names are spelled as in the database.
 pub struct Table {
-    /// Its name in messages.
     pub name: String,
     /// Its quoted name in SQL.
     pub sql: String,
@@ -34,11 +33,8 @@ pub struct Table {
     pub inserted: Column,
     /// Records have no insertion date: `inserted` is always NULL.
     pub is_undated: bool,
-    /// Formats of the insertion date.
     pub dates: Dates,
-    /// Formats of the last failure.
     pub failure_dates: Dates,
-    /// Formats of the other dates.
     pub other_dates: Dates,
     /// Decides between the two instants of a local time that a clock repeats.
     pub clock: Clock,
@@ -64,7 +60,6 @@ pub struct Table {
     pub condition_columns: Vec<Column>,
     /// The column for the payloads of `add`.
     pub payload: Option<Column>,
-    /// A success deletes the row.
     pub deletes_finished: bool,
     pub on_success: Vec<Effect>,
     pub on_failure: Vec<Effect>,
@@ -122,14 +117,12 @@ pub trait Dialect: Sync {
     fn needs_verbatim_condition(&self) -> bool;
 }
 
-/// An assignment to a column of the table.
 pub struct Effect {
     pub column: Column,
     pub to: Assigned,
 }
 
 impl Table {
-    /// Capabilities of its store.
     pub fn capabilities(&self) -> Capabilities {
         // A snooze needs a column for the date from which it lasts, or a due column.
         let has_counter = self.failures.is_some();

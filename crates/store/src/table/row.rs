@@ -19,7 +19,6 @@ pub trait Cells {
     /// The cell at an index, which belongs to this column.
     fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
 
-    /// A copy of the cell.
     fn value(&self, column: &Column, index: usize) -> Value {
         self.cell(column, index).map_or_else(|value| value, |text| Value::Text(text.into()))
     }
@@ -42,7 +41,7 @@ fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
 }
 
-/// The date in a due column. Another value, which `check` reports, and one after all dates are in the future.
+/// The date in a due column. A value that is no date, which `check` reports, is after all dates.
 fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
     // Numbers below any date, zero dates, and dates before the year 1.
@@ -60,10 +59,10 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(BEYOND))
 }
 
-/// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
+/// The year 2090. A queue hides a message that is never tried again for 68 years, so until a later year.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 
-/// True if a due column holds neither a date nor a value for never or for ever.
+/// True if a due column holds neither a date nor a value that stands for always or never.
 pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
     let is_due = due_date(Err(value.clone()), dates) != Some(BEYOND) || dates.read(value).is_some();
     let is_beyond = matches!(value, Value::Integer(_) | Value::Real(_))
@@ -71,7 +70,6 @@ pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
     !is_due && !is_beyond
 }
 
-/// A column, with its index in a row.
 type IndexedColumn<'a> = (&'a Column, usize);
 
 /// A reader of the facts of a row.

@@ -56,7 +56,6 @@ pub enum TermRole {
     Grow(i64),
 }
 
-/// Assignments of a write, at most one for each column.
 struct Sets<'a>(Vec<Term<'a>>);
 
 impl<'a> Sets<'a> {

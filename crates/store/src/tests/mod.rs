@@ -631,7 +631,6 @@ fn settle(store: &mut dyn Store, id: i64, end: Transition) {
     assert_eq!(store.round(&[write], &[]).unwrap(), [WriteResult::Written], "{end:?}");
 }
 
-/// Writes the charge of a record.
 fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Guards {
     let write = RowWrite::new(record, None, settlement(record, Transition::Begun));
     let write = RowWrite { retry_at: Some(NOW), ..write };

@@ -15,14 +15,12 @@ use test_support::cluster::Database;
 /// An initial row: id, status, age in days, failures.
 pub type Seed = (i64, Status, i64, u32);
 
-/// A store with a table.
 pub trait Subject {
     fn name(&self) -> &'static str;
 
     /// Creates the table for `open`.
     fn fill(&mut self, seeds: &[Seed]);
 
-    /// Opens the store of a pass.
     fn open(&self) -> Box<dyn Store>;
 
     /// Finishes a record like the application or another consumer, without a claim.

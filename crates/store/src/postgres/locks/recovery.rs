@@ -65,12 +65,12 @@ fn recover_sessions(store: &mut TableStore<PgEngine>, error: &DbError) -> Result
         }
         database.engine.session.reopen()?;
         let again = locks.restore(database, [true, false]);
-        database.reading(again)?;
+        database.explain_read(again)?;
     }
     if lost[CLAIMING] {
         locks.open_session(&server)?;
         let again = locks.restore(database, [false, true]);
-        database.reading(again)?;
+        database.explain_read(again)?;
     }
     // Only a crash of the server can undo commits, and it also ends the claiming session.
     if lost[CLAIMING] { write_again(store) } else { Ok(()) }

@@ -78,6 +78,6 @@ pub fn pem_reason(error: &PemError) -> String {
     if let PemError::Io(error) = error {
         system_error::reason(error)
     } else {
-        "it is no PEM file".into()
+        "it is not a PEM file".into()
     }
 }

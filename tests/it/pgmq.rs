@@ -31,7 +31,7 @@ fn queue_on(
     if !database.install_pgmq_version(version) {
         return None;
     }
-    let env = TestEnv::on(&database);
+    let (env, name) = (TestEnv::on(&database), quoted(name));
     env.run(&format!("init --pgmq {name}")).success();
     if count > 0 {
         let payloads = (1..=count).map(|number| quoted(&format!("{{\"n\":{number}}}")));

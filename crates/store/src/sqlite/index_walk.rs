@@ -154,7 +154,6 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     )))
 }
 
-/// Returns true if an index leads from one count of failures to the next.
 pub fn has_index(connection: &Connection, table: &Table) -> Result<bool> {
     FailureCounts::new(connection, table).map_or(Ok(false), |counts| counts.have_index())
 }

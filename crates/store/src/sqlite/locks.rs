@@ -137,10 +137,8 @@ impl Locks<SqliteEngine> for SqliteLocks {
         token: &str,
         _: Sender<Vec<Id>>,
     ) -> Result<Option<Heartbeat>> {
-        let claims = lock(&self.claims)
-            .file
-            .try_clone()
-            .context("could not duplicate the descriptor of the claims file")?;
+        let claims = lock(&self.claims).file.try_clone();
+        let claims = claims.context("could not duplicate the descriptor of the claims file")?;
         self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
         let deferred = on.engine.defer_sync();
         let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
@@ -160,11 +158,8 @@ impl Locks<SqliteEngine> for SqliteLocks {
             claimed.map_err(|why| {
                 let message =
                     format!("could not claim record {id} in {}: {why}", self.place.path.display());
-                let kind = if StoreError::is_try_later(&why) {
-                    DbErrorKind::Busy
-                } else {
-                    DbErrorKind::Other
-                };
+                let is_busy = StoreError::is_try_later(&why);
+                let kind = if is_busy { DbErrorKind::Busy } else { DbErrorKind::Other };
                 DbError { kind, hint: message.clone(), message, ..DbError::default() }
             })
         };

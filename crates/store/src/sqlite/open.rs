@@ -46,7 +46,6 @@ pub struct SqliteEngine {
     pub metadata: Metadata,
 }
 
-/// Opens an existing database and its table.
 pub fn open(
     path: &Path,
     mapping: &Mapping,
@@ -119,7 +118,6 @@ fn missing_directory(path: &Path) -> Option<String> {
 
 /// Suffixes of the files that SQLite creates beside a database.
 pub const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
-/// Suffix of the state directory.
 pub const STATE_SUFFIX: &str = ".backlog";
 
 pub fn side_file(path: &Path, suffix: &str) -> PathBuf {

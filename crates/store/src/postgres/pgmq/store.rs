@@ -254,9 +254,8 @@ impl PgmqStore {
         self.end_handlers(&lost.collect::<Vec<_>>());
         self.check_deadline();
         let requested_at = (self.now)();
-        let hidden = self.held.values().filter(|held| held.valid_lease().is_some());
-        let hidden = pairs(hidden);
-        if matches!(&hidden[0], Param::Integers(msg_ids) if msg_ids.is_empty()) {
+        let hidden = pairs(self.held.values().filter(|held| held.valid_lease().is_some()));
+        if is_empty(&hidden[0]) {
             self.set_watchdog();
             return Ok(());
         }
@@ -410,10 +409,10 @@ impl PgmqStore {
     fn try_ends(&mut self, record: &Record) -> DbResult<()> {
         let msg_id = msg_id(&record.id).unwrap_or_default();
         for writes in [
-            MessageWrites { done: vec![msg_id], ..MessageWrites::default() },
+            MessageWrites { done: vec![msg_id], ..Default::default() },
             MessageWrites {
                 exhausted: (vec![msg_id], vec![Some("rehearsal".into())]),
-                ..MessageWrites::default()
+                ..Default::default()
             },
         ] {
             self.session().batch(BEGIN)?;
@@ -430,22 +429,17 @@ impl PgmqStore {
         let errors = vec![Param::Integers(exhausted.0.clone()), Param::Texts(exhausted.1)];
         let never = Param::text(NEVER_SECS.to_string());
         let note = queue.note().map(|sql| (sql, errors));
+        let delayed = vec![name(), Param::Integers(delayed.0), Param::Texts(delayed.1), never];
         let statements = [
             (end.into(), vec![name(), Param::Integers(done)]),
-            (
-                SHOW_AT.into(),
-                vec![name(), Param::Integers(delayed.0), Param::Texts(delayed.1), never],
-            ),
+            (SHOW_AT.into(), delayed),
             (queue.unread(), vec![Param::Integers(unread.0), Param::Integers(unread.1)]),
             (ARCHIVE.into(), vec![name(), Param::Integers(exhausted.0)]),
             (queue.restore(), vec![Param::Integers(restored)]),
         ];
         // The note comes first, because an archived message cannot get one.
         for (sql, params) in note.into_iter().chain(statements) {
-            if !params
-                .iter()
-                .any(|param| matches!(param, Param::Integers(msg_ids) if msg_ids.is_empty()))
-            {
+            if !params.iter().any(is_empty) {
                 self.session().query(&sql, &params)?;
             }
         }
@@ -536,4 +530,8 @@ impl Store for PgmqStore {
 fn pairs<'a>(held: impl Iterator<Item = &'a MessageInHand>) -> [Param; 2] {
     let (msg_ids, reads) = held.map(|held| (held.msg_id, held.reads)).unzip();
     [Param::Integers(msg_ids), Param::Integers(reads)]
+}
+
+fn is_empty(param: &Param) -> bool {
+    matches!(param, Param::Integers(msg_ids) if msg_ids.is_empty())
 }

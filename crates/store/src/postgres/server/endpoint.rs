@@ -25,7 +25,6 @@ pub struct Endpoint {
     pub port: u16,
     /// The source of the password, for messages.
     pub password_from: Option<String>,
-    /// The settings of a session and of its socket.
     pub config: Config,
 }
 

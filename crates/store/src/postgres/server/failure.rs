@@ -33,13 +33,11 @@ impl FailureKind {
     }
 }
 
-/// The failure to connect to one host.
 #[derive(Debug)]
 pub struct ConnectFailure {
     pub kind: FailureKind,
     /// True if the failure shows that the machine of the server is reachable.
     pub is_answer: bool,
-    /// The cause and a hint.
     pub message: String,
 }
 

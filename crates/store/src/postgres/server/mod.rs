@@ -134,7 +134,6 @@ impl Server {
         format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
-    /// Returns the source of the first host's password, if it has one.
     pub fn password_from(&self) -> Option<&str> {
         self.endpoints.first()?.password_from.as_deref()
     }

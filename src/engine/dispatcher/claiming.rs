@@ -1,4 +1,7 @@
-//! Claims of a round: candidates of the due queue are claimed, checked again and rehearsed.
+//! Claims of a round: candidates of the due queue are claimed, checked again and rehearsed. A candidate gets no attempt
+//! - now, if another pass holds it (`busy`) or may still run it (`unreported`), if its write may conflict with that of
+//!   another record in hand (`blocked`), or if its last attempt must run alone (`to_be_alone`): these are claimed later;
+//! - in this pass, if it got nowhere before (`skipped`), or its row is gone, ambiguous, unreadable or no longer due.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -241,6 +244,7 @@ impl Dispatcher {
         let may_be_tried =
             record.status.is_pending() || limits.again && record.status == Status::Success;
         let verdict = match self.plan.is_named() && may_be_tried {
+            // A person has named the record, so no policy delays it.
             true => Verdict::Due(Reason::New),
             false => self.rule.verdict(record.facts()),
         };

@@ -10,8 +10,8 @@ use crate::hash::fnv1a64;
 use crate::id::Id;
 use crate::last_error;
 use crate::record::Record;
+use crate::text::cut_line;
 use crate::time::Instant;
-use crate::visible::cut_line;
 
 /// Maximum number of digits at the end of a name that belong to it.
 const NAME_DIGITS: usize = 2;

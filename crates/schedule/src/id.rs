@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::visible::{cut, one_line};
+use crate::text::{cut, one_line};
 
 /// The id of a record: the value of its ID column, or the values of several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

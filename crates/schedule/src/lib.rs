@@ -11,16 +11,15 @@ mod id;
 mod iso;
 mod keys;
 pub mod last_error;
-mod names;
 mod policy;
 mod query;
 mod record;
 mod settle;
 mod slots;
 mod spec;
+mod text;
 mod time;
 mod verdict;
-mod visible;
 mod zaqar;
 
 #[cfg(test)]
@@ -37,14 +36,13 @@ pub use id::{Id, hexadecimal, parse_integer, split_id};
 pub use iso::Iso;
 pub use keys::parse_percent;
 pub use last_error::{Series, SeriesSource};
-pub use names::{listed, unknown_name};
 pub use policy::{PassTime, Policy, Schedule};
 pub use query::{
     Cursor, Kept, Order, Position, Query, Shard, Slot, SlotStretch, Window, merge_ranges,
 };
 pub use record::{
     Attempt, Capabilities, Counter, Facts, Outcome, Reach, Record, RowValues, Settlement, SortKey,
-    Status, Transition, Value, counted,
+    Status, Transition, Value,
 };
 pub use settle::{End, RetryLimits, charge, exhausted, expire, settle};
 pub use slots::{CATCH_UP, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Slots, Span, Tiers};
@@ -52,8 +50,10 @@ pub use spec::{
     EVERY_SECS, PolicyOptions, format_secs, parse_policy, parse_policy_by_age, plain_fibonacci,
     policy_file, policy_names,
 };
+pub use text::{
+    counted, cut, cut_line, cut_to, json_line, listed, one_line, toml_text, unknown_name,
+};
 pub use time::{
     BEYOND, DAY, HOUR, Instant, NEVER, WRITABLE, days, parse_duration, parse_secs, rough_span, span,
 };
 pub use verdict::{Obstacle, Reason, Verdict};
-pub use visible::{cut, cut_line, cut_to, json_line, one_line, toml_text};

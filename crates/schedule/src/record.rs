@@ -11,14 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::exact_id;
 use crate::id::{Id, hexadecimal};
 use crate::last_error::{self, Series, SeriesSource};
-use crate::names::unknown_name;
+use crate::text::unknown_name;
+use crate::text::{cut, cut_line};
 use crate::time::Instant;
-use crate::visible::{cut, cut_line};
-
-/// A number with its noun: `1 record`, `2 records`.
-pub fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
 
 /// The parts of the schedule that a store's table has columns for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,7 +9,7 @@ use crate::backoff::{Backoff, Delays, Jitter};
 use crate::keys::{
     MAX_MS, PolicyKeys, Syntax, above_zero, milliseconds, parse_percent, ratio, retries,
 };
-use crate::names::unknown_name;
+use crate::text::unknown_name;
 use crate::time::DAY;
 use crate::zaqar::{self, Curve, half_up};
 

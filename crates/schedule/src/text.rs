@@ -1,12 +1,12 @@
-//! Text of others, escaped for terminals, mails and logs: on one line, without hidden characters.
+//! Text for messages: untrusted text on one line without hidden characters, cut to a length, and lists of names.
 
 use serde::Serialize;
 
 /// Maximum number of characters of a value in a message.
-const MOST: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 
 pub fn cut(text: String) -> String {
-    cut_to(text, MOST, "...")
+    cut_to(text, MAX_VALUE_CHARS, "...")
 }
 
 /// The first `most` characters of a text. `sign` marks a cut.
@@ -83,6 +83,36 @@ pub fn json_line(value: &impl Serialize) -> String {
     }) + "\n"
 }
 
+/// A number with its noun: `1 record`, `2 records`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Maximum number of characters of a list.
+const MAX_LIST_CHARS: usize = 300;
+
+/// `email, orders`; a long list is cut and ends with the number of the other names.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.into_iter().collect();
+    let mut length = 0;
+    let fits = |name: &&&str| {
+        length += name.chars().count() + 2;
+        length <= MAX_LIST_CHARS
+    };
+    let count = names.iter().take_while(fits).count().max(1).min(names.len());
+    let list = names[..count].join(", ");
+    if count == names.len() { list } else { format!("{list} and {} more", names.len() - count) }
+}
+
+/// `no queue "emial"; use one of email, orders`
+pub fn unknown_name<'a>(
+    what: &str,
+    name: &str,
+    legal: impl IntoIterator<Item = &'a str>,
+) -> String {
+    format!("no {what} {name:?}; use one of {}", listed(legal))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +178,17 @@ mod tests {
         assert!(line.contains("\\u202e") && line.contains("\\udb40\\udc41"), "{line}");
         assert!(line.contains("größer 🙂") && line.ends_with("}\n"), "{line}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+    }
+
+    #[test]
+    fn a_list_is_no_longer_than_a_message_can_hold() {
+        assert_eq!(listed([]), "");
+        assert_eq!(listed(["a", "b"]), "a, b");
+        let many: Vec<_> = (0..40).map(|number| format!("column_{number:02}")).collect();
+        let listed = listed(many.iter().map(String::as_str));
+        assert!(listed.starts_with("column_00, column_01, "), "{listed}");
+        assert!(listed.ends_with(", column_26 and 13 more"), "{listed}");
+        let unknown = unknown_name("queue", "emial", ["email", "orders"]);
+        assert_eq!(unknown, "no queue \"emial\"; use one of email, orders");
     }
 }

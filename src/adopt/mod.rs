@@ -19,13 +19,9 @@ use profile::TableProfile;
 pub use proposal::Proposal;
 pub use words::resembles_queue;
 
-pub fn propose<'a>(
-    outline: &Outline,
-    now: Instant,
-    terminal: &'a Terminal,
-) -> Result<Proposal<'a>> {
-    let profile = TableProfile::new(outline, now);
-    match KnownTable::find(&outline.name, outline.columns.iter().map(|explored| &explored.column)) {
+pub fn propose<'a>(table: &Outline, now: Instant, terminal: &'a Terminal) -> Result<Proposal<'a>> {
+    let profile = TableProfile::new(table, now);
+    match KnownTable::find(&table.name, table.columns.iter().map(|explored| &explored.column)) {
         Some(known) => known.proposal(&profile, terminal),
         None => propose::by_columns(profile, terminal),
     }

@@ -11,7 +11,7 @@ use super::words::{Meaning, Role, meaning};
 
 /// Results that later lines of the section need.
 #[derive(Default)]
-pub struct PendingMapping {
+pub struct Pending {
     /// The line `on_success`.
     pub on_success: String,
     /// The table has a value for archived records.
@@ -56,7 +56,7 @@ impl ValueMeanings<'_> {
 }
 
 impl TableProfile<'_> {
-    pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<PendingMapping> {
+    pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<Pending> {
         let statuses = self.statuses();
         let dates = self.filter(|column| {
             let may_be_empty = !column.schema.not_null || column.empty_rows() > 0;
@@ -102,7 +102,7 @@ impl TableProfile<'_> {
         statuses: &[&Profile<'_>],
         dates: &[&Profile<'_>],
         proposal: &mut Proposal<'_>,
-    ) -> Result<PendingMapping> {
+    ) -> Result<Pending> {
         let by_status = |column: &&Profile<'_>| {
             let name = column.name();
             let line = format!("column = {}, new = ?, error = ?, success = ?", toml(name));
@@ -127,16 +127,12 @@ impl TableProfile<'_> {
             Some((column, _)) => self.by_date(column, proposal),
             None => {
                 proposal.answer(question, &choices, "where = ?\non_success = ?", chosen);
-                Ok(PendingMapping::default())
+                Ok(Pending::default())
             }
         }
     }
 
-    fn by_status(
-        &self,
-        column: &Profile<'_>,
-        proposal: &mut Proposal<'_>,
-    ) -> Result<PendingMapping> {
+    fn by_status(&self, column: &Profile<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
         let status = ValueMeanings { column, values: self.meanings(column, proposal)? };
         self.describe_status(&status, proposal);
         let keys = self.status_keys(&status, proposal)?;
@@ -156,7 +152,7 @@ impl TableProfile<'_> {
             true => self.set_now(self.writable_date(Role::Done)),
             false => format!("{DELETE}\n"),
         };
-        Ok(PendingMapping { on_success, archives, new })
+        Ok(Pending { on_success, archives, new })
     }
 
     /// Writes comments on the values that are tried again or left alone, and a question about the unknown ones.
@@ -252,7 +248,7 @@ impl TableProfile<'_> {
         meanings.collect()
     }
 
-    fn by_date(&self, column: &Profile<'_>, proposal: &mut Proposal<'_>) -> Result<PendingMapping> {
+    fn by_date(&self, column: &Profile<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
         let [is_empty, _] = column.conditions();
         let rows = column.display_emptiness();
         proposal.comment(&format!("a record is pending while {is_empty}: it is {rows}"));
@@ -260,7 +256,7 @@ impl TableProfile<'_> {
         let pending: Vec<_> = rows.filter(|row| column.is_empty_at(*row)).collect();
         self.narrow(column, Some(is_empty), &pending, false, proposal)?;
         let on_success = self.set_now(Some(column.name()));
-        Ok(PendingMapping { on_success, ..PendingMapping::default() })
+        Ok(Pending { on_success, ..Pending::default() })
     }
 
     /// Writes the condition of pending rows, and asks about columns that may exclude some of them.

@@ -35,17 +35,13 @@ impl<'a> TableProfile<'a> {
         Self { outline, columns, tomorrow, inserted_format: None }
     }
 
-    pub fn filter(&self, is_wanted: impl Fn(&Profile<'a>) -> bool) -> Vec<&Profile<'a>> {
-        self.columns.iter().filter(|column| is_wanted(column)).collect()
+    pub fn filter(&self, meets: impl Fn(&Profile<'a>) -> bool) -> Vec<&Profile<'a>> {
+        self.columns.iter().filter(|column| meets(column)).collect()
     }
 
     /// The column of a role that meets a condition, if there is exactly one.
-    pub fn only(
-        &self,
-        role: Role,
-        is_wanted: impl Fn(&Profile<'a>) -> bool,
-    ) -> Option<&Profile<'a>> {
-        match self.filter(|column| column.has_role(role) && is_wanted(column))[..] {
+    pub fn only(&self, role: Role, meets: impl Fn(&Profile<'a>) -> bool) -> Option<&Profile<'a>> {
+        match self.filter(|column| column.has_role(role) && meets(column))[..] {
             [only] => Some(only),
             _ => None,
         }

@@ -22,7 +22,7 @@ pub struct Proposal<'a> {
 }
 
 /// An answer to a question, and its lines in the section.
-pub type AnswerLines = (String, String);
+pub type Choice = (String, String);
 
 impl<'a> Proposal<'a> {
     pub fn new(queue: &str, outline: &Outline, terminal: &'a Terminal) -> Self {
@@ -76,7 +76,7 @@ impl<'a> Proposal<'a> {
     pub fn choose(
         &mut self,
         question: &str,
-        choices: &[AnswerLines],
+        choices: &[Choice],
         open: &str,
     ) -> Result<Option<usize>> {
         let answers: Vec<_> = choices.iter().map(|(answer, _)| answer.clone()).collect();
@@ -89,7 +89,7 @@ impl<'a> Proposal<'a> {
     pub fn answer(
         &mut self,
         question: &str,
-        choices: &[AnswerLines],
+        choices: &[Choice],
         open: &str,
         chosen: Option<usize>,
     ) {

@@ -5,25 +5,22 @@ use backlog_schedule::counted;
 use backlog_store::{ColumnType, Format};
 use toml::{Table, Value as Toml};
 
-use super::pending::PendingMapping;
+use super::pending::Pending;
 use super::profile::{Profile, TableProfile};
-use super::proposal::{AnswerLines, Proposal, toml};
+use super::proposal::{Choice, Proposal, toml};
 use super::words::Role;
 use crate::terminal::Terminal;
 
-pub fn by_columns<'t>(
-    mut profile: TableProfile<'_>,
-    terminal: &'t Terminal,
-) -> Result<Proposal<'t>> {
-    let outline = profile.outline;
+pub fn by_columns<'t>(mut table: TableProfile<'_>, terminal: &'t Terminal) -> Result<Proposal<'t>> {
+    let outline = table.outline;
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline, terminal);
-    profile.describe(&mut proposal);
-    profile.write_id(&mut proposal);
-    let is_undated = profile.write_date(&mut proposal)?;
-    let pending = profile.pending(&mut proposal)?;
-    profile.write_counters(&mut proposal, &pending)?;
-    profile.write_assignments(&mut proposal, &pending)?;
+    table.describe(&mut proposal);
+    table.write_id(&mut proposal);
+    let is_undated = table.write_date(&mut proposal)?;
+    let pending = table.pending(&mut proposal)?;
+    table.write_counters(&mut proposal, &pending)?;
+    table.write_assignments(&mut proposal, &pending)?;
     proposal.comment("older records are tried less and less often");
     proposal.line(if is_undated { "policy = \"even\"" } else { "progressive = true" });
     proposal.line("# exec = [\"/usr/local/bin/YOUR-COMMAND\", \"{id}\"]");
@@ -99,7 +96,7 @@ impl<'a> TableProfile<'a> {
         if dates.is_empty() {
             dates = self.filter(|column| column.is_date() && is_full(column));
         }
-        let (mut choices, mut formats) = (Vec::<AnswerLines>::new(), Vec::new());
+        let (mut choices, mut formats) = (Vec::<Choice>::new(), Vec::new());
         for column in dates {
             let (name, empty) = (column.name(), column.empty_rows());
             let none = format!(", none in {}", counted(empty as u64, "row"));
@@ -128,7 +125,7 @@ impl<'a> TableProfile<'a> {
         Ok(chosen.is_some_and(|at| at >= formats.len()))
     }
 
-    fn write_counters(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
+    fn write_counters(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
         if let Some(counter) = self.counter() {
             let column = toml(counter.name());
             let attempts = format!("failures = {{ column = {column}, counts = \"attempts\" }}\n");
@@ -138,7 +135,7 @@ impl<'a> TableProfile<'a> {
                 [] => counter.is_full(),
                 new => new.iter().all(|row| !counter.is_empty_at(*row)),
             };
-            let choices: [AnswerLines; 3] = [
+            let choices: [Choice; 3] = [
                 ("it counts failures".into(), format!("failures = {column}\n")),
                 ("it counts attempts".into(), attempts),
                 ("none of these".into(), String::new()),
@@ -168,11 +165,7 @@ impl<'a> TableProfile<'a> {
     }
 
     /// Writes the dates that a success and a failure set.
-    fn write_assignments(
-        &self,
-        proposal: &mut Proposal<'_>,
-        pending: &PendingMapping,
-    ) -> Result<()> {
+    fn write_assignments(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
         proposal.lines += &pending.on_success;
         let is_future = |column: &Profile<'a>| {
             column.role.is_none()

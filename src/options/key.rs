@@ -35,7 +35,6 @@ type Parse = fn(&mut Settings, Raw) -> Result<(), String>;
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// True or false; an option without a value.
     Flag,
     Value,
     /// An option with an optional value.
@@ -50,7 +49,7 @@ pub enum KeyKind {
     Assignments,
 }
 
-/// The value without any source.
+/// The value if no source sets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDefault {
     None,
@@ -98,7 +97,6 @@ impl Key {
         }
     }
 
-    /// An option without a value.
     pub const fn flag(name: &'static str, parse: Parse, help: [&'static str; 2]) -> Self {
         let flag = Self::option(name, KeyKind::Flag, "", parse, help);
         Self { default: KeyDefault::Text("false"), ..flag.takes("true or false", "true") }

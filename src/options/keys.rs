@@ -480,7 +480,6 @@ impl Key {
         all().find(|key| key.name == name)
     }
 
-    /// The key of an option such as `max-runtime`.
     pub fn by_long_name(long: &str) -> Option<&'static Self> {
         all().find(|key| key.is_option && key.long == long)
     }

@@ -147,7 +147,6 @@ impl Layers {
         (settings, complaints)
     }
 
-    /// A secret in this layer.
     pub fn credential(&self) -> Option<&'static str> {
         if self.text("db").is_some_and(|db| is_url(db) && without_password(db) != db) {
             return Some("a password in `db`");

@@ -29,9 +29,11 @@ impl Since {
 }
 
 pub fn since(text: &str) -> Result<Since, String> {
-    let at = || text.parse().map(Since::At);
     let form = "write a duration such as 2h or 7days, or an instant such as 2026-11-21T03:40:00Z";
-    whole_secs(text).map(Since::Ago).or_else(|_| at()).map_err(|_: String| form.into())
+    whole_secs(text)
+        .map(Since::Ago)
+        .or_else(|_| text.parse().map(Since::At))
+        .map_err(|_: String| form.into())
 }
 
 const MAX_DAYS: f64 = 36_500.0;
@@ -87,16 +89,16 @@ fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
 }
 
 /// The start of the error about a number.
-pub const WHOLE: &str = "write a whole number";
+pub const WHOLE_NUMBER: &str = "write a whole number";
 
 pub fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
-    let number = text.parse().map_err(|_| format!("{WHOLE}, at least 1"))?;
+    let number = text.parse().map_err(|_| format!("{WHOLE_NUMBER}, at least 1"))?;
     if number == N::default() { Err("must be at least 1".into()) } else { Ok(number) }
 }
 
 pub fn up_to_1024(text: &str) -> Result<usize, String> {
     let legal = text.parse().ok().filter(|number| (1..=1024).contains(number));
-    legal.ok_or_else(|| format!("{WHOLE} from 1 to 1,024"))
+    legal.ok_or_else(|| format!("{WHOLE_NUMBER} from 1 to 1,024"))
 }
 
 pub fn duration_up_to_a_year(text: &str) -> Result<Duration, String> {

@@ -101,7 +101,7 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let screen = Screen { width: terminal::width(&io::stdout()), now: clock.now() };
     let (last_pings, signals) = (LastPings::default(), Signals::default());
     let mut console = Console { clock, terminal, screen, out: &mut out, last_pings, signals };
-    let exit = commands::run(typed, Environment::own(), &mut console)?;
+    let exit = commands::run(typed, Environment::current(), &mut console)?;
     out.flush()?;
     Ok(exit)
 }

@@ -23,7 +23,7 @@ pub enum Role {
     Created,
     Done,
     Due,
-    /// A date that may be that of the next attempt, or of an invoice.
+    /// The date of the next attempt, or of something else, such as an invoice.
     MaybeDue,
     /// The date of the last attempt, whatever its outcome.
     Tried,

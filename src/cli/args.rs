@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use backlog_schedule::{Instant, Status as RecordStatus, parse_duration};
+use backlog_schedule::{Instant, Status, parse_duration};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::options::Setting;
-use crate::options::value::{Since, age, at_least_one, finished_age, named, since, whole_secs};
+use crate::options::value::{Since, age, at_least_one, finished_age, one_of, since, whole_secs};
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
@@ -214,9 +214,9 @@ pub struct AllQueuesArgs {
 #[derive(Args)]
 pub struct ListArgs {
     /// Only NEW, ERROR, SUCCESS or ARCHIVED records
-    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(long, value_name = "STATUS,...", value_parser = one_of(Status::OURS))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<RecordStatus>,
+    pub status: Vec<Status>,
 
     /// Only records that are due by the schedule
     #[arg(long)]
@@ -249,9 +249,9 @@ pub struct FailuresArgs {
     ///
     /// By default, pending records are grouped, and ARCHIVED ones below them. NEW records may have failed too,
     /// if the table cannot distinguish new records from failed ones.
-    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(long, value_name = "STATUS,...", value_parser = one_of(Status::OURS))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<RecordStatus>,
+    pub status: Vec<Status>,
 
     /// Print one line of JSON for each cause
     #[arg(long)]
@@ -306,9 +306,9 @@ pub struct EditArgs {
     pub older_than: Option<i64>,
 
     /// Only NEW, ERROR or ARCHIVED records
-    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(long, value_name = "STATUS,...", value_parser = one_of(Status::OURS))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<RecordStatus>,
+    pub status: Vec<Status>,
 
     /// Change more than 1,000 records without asking
     #[arg(long, short)]
@@ -329,9 +329,9 @@ pub struct PruneArgs {
     pub older_than: Option<i64>,
 
     /// Only SUCCESS or ARCHIVED records
-    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::FINISHED.map(RecordStatus::name)))]
+    #[arg(long, value_name = "STATUS,...", value_parser = one_of(Status::FINISHED))]
     #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<RecordStatus>,
+    pub status: Vec<Status>,
 
     /// Stop after this time
     #[arg(long = "max-runtime", id = "prune_runtime", value_name = "DURATION", value_parser = parse_duration)]

@@ -69,7 +69,7 @@ fn with_values(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
 
 /// The queues of the backlog.toml that a command would read.
 fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
-    let sources = Sources::find(config, Environment::own());
+    let sources = Sources::find(config, Environment::current());
     let queues = sources.ok().and_then(|sources| sources.queues().ok());
     candidates(queues.into_iter().flatten())
 }

@@ -26,7 +26,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),

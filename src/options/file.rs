@@ -28,13 +28,13 @@ pub struct File {
 impl File {
     /// Reads a default file, or a file that the user named.
     pub fn read(path: PathBuf, is_named: bool) -> Result<Self, ExitError> {
-        let (bytes, found) = match is_named {
+        let (bytes, metadata) = match is_named {
             true => secure_file::read(&path).map_err(|error| not_read(&path, &reason(&error)))?,
             false => read_default(&path)?,
         };
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
         log::info!("read {}", path.display());
-        Self::parse(path, text, others_have(&found, 0o040, 0o004))
+        Self::parse(path, text, others_have(&metadata, 0o040, 0o004))
     }
 
     /// Parses a proposal for a file of this path.
@@ -86,27 +86,26 @@ impl File {
 }
 
 /// True if other users have these permissions. The group of this process does not count as another user.
-fn others_have(found: &Metadata, group_mode: u32, others_mode: u32) -> bool {
-    let is_trusted = found.gid() == rustix::process::getegid().as_raw();
-    found.mode() & others_mode != 0 || found.mode() & group_mode != 0 && !is_trusted
+fn others_have(metadata: &Metadata, group_mode: u32, others_mode: u32) -> bool {
+    let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
+    metadata.mode() & others_mode != 0 || metadata.mode() & group_mode != 0 && !is_own_group
 }
 
 /// Reads a file if no other user can change it.
 fn read_default(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     let read = secure_file::read_with_directory(path);
-    let (bytes, found, directory) = read.map_err(|error| not_read(path, &reason(&error)))?;
+    let (bytes, metadata, directory) = read.map_err(|error| not_read(path, &reason(&error)))?;
     // In a sticky directory nobody can replace the file.
     let is_sticky = directory.mode() & STICKY != 0;
-    let why = |found: &Metadata| match found.uid() {
+    let why = |metadata: &Metadata| match metadata.uid() {
         uid if !is_trusted(uid) => Some(format!("belongs to user {uid}")),
-        _ if found.is_dir() && is_sticky => None,
-        _ => {
-            others_have(found, GROUP_WRITE, OTHERS_WRITE).then(|| "can be written by others".into())
-        }
+        _ if metadata.is_dir() && is_sticky => None,
+        _ => others_have(metadata, GROUP_WRITE, OTHERS_WRITE)
+            .then(|| "can be written by others".into()),
     };
-    let of_directory = || Some(format!("is in a directory that {}", why(&directory)?));
-    match why(&found).or_else(of_directory).filter(|_| !is_root()) {
-        None => Ok((bytes, found)),
+    let directory_why = || Some(format!("is in a directory that {}", why(&directory)?));
+    match why(&metadata).or_else(directory_why).filter(|_| !is_root()) {
+        None => Ok((bytes, metadata)),
         Some(why) => Err(usage(format!(
             "{0} is not read, because it {why}; to use it anyway: --config {0}",
             path.display()

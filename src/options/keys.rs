@@ -29,7 +29,7 @@ pub static KEYS: [(&str, &[Key]); 6] = [
 pub const TABLE: &[Key] = &[
     Key::option("db", Path, "FILE|URL", |to, raw| set(&mut to.db, raw.into_path()), [
         "SQLite file, or postgres://user@host/database",
-        "The variables of libpq (PGHOST, PGUSER, PGSSLMODE, ...) supply what the URL leaves out. Keep the \
+        "The variables of libpq (PGHOST, PGUSER, PGSSLMODE, ...) supply missing parts of the URL. Keep the \
          password in ~/.pgpass.",
     ])
     .takes("path of a SQLite file, or postgres://user@host:port/database", "\"/srv/app/app.db\"")
@@ -362,7 +362,7 @@ pub const PASS: &[Key] = &[
     .takes("path of a file", "\"/var/log/backlog.jsonl\""),
     Key::option("exec_on_archive", Command, "COMMAND", |to, raw| set(&mut to.on_archive, command(raw)), [
         "Run a command for each record that is archived",
-        "It gets what a handler gets, with BACKLOG_STATUS=ARCHIVED.",
+        "It gets the input of a handler, with BACKLOG_STATUS=ARCHIVED.",
     ])
     .long_name("on-archive")
     .takes("command and arguments", "[\"/usr/local/bin/notify\", \"{id}\"]"),

@@ -242,12 +242,9 @@ pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     handler(Raw::Words(words.into_iter().map(OsString::from).collect()))
 }
 
-/// A parser of clap for named values.
-pub fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(names).try_map(|name| name.parse())
+/// A parser of clap for the names of these statuses.
+pub fn one_of<const N: usize>(statuses: [Status; N]) -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(statuses.map(Status::name)).try_map(|name| name.parse::<Status>())
 }
 
 pub fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {

@@ -123,7 +123,7 @@ fn print_next_steps(proposal: &Proposal<'_>, table: &str) {
 }
 
 /// The only table that is known or resembles a queue; otherwise a choice at the terminal.
-fn choose_table(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> Result<String> {
+fn choose_table(tables: &[CatalogTable], label: &str, console: &Console<'_>) -> Result<String> {
     let with = |is: fn(&CatalogTable) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
@@ -133,7 +133,7 @@ fn choose_table(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> 
     }
     let mut names = found.unwrap_or_else(|| with(|_| true));
     if names.is_empty() {
-        bail!("there are no tables in {place}");
+        bail!("there are no tables in {label}");
     }
     let index = console.terminal.choose("which table is the queue?", &names)?;
     index.map(|index| names.swap_remove(index)).ok_or_else(|| {

@@ -55,9 +55,9 @@ impl ArchivedRecords {
             let ids: Vec<_> = first.iter().map(Id::text).collect();
             let has_hyphen = ids.iter().any(|id| id.starts_with('-'));
             let ids = ids.iter().map(|id| &**id);
-            let words: Vec<_> = has_hyphen.then_some("--").into_iter().chain(ids).collect();
+            let ids: Vec<_> = has_hyphen.then_some("--").into_iter().chain(ids).collect();
             // Archived records may no longer match the condition.
-            let back = table_command(resolved, "restore", &words, false)?;
+            let back = table_command(resolved, "restore", &ids, false)?;
             log::error!("this brings {it} back: {back}");
         }
         if *count <= NAMED {

@@ -80,7 +80,7 @@ pub fn run(resolved: &Resolved<'_>, args: &CrontabArgs, console: &mut Console<'_
     Ok(Exit::Done)
 }
 
-/// A note for each secret that is left out, with the place where it belongs.
+/// A note for each secret that is left out, with the remedy.
 fn notes(
     queue: &Queue,
     has_login: bool,

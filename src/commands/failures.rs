@@ -85,16 +85,16 @@ impl CauseFilter {
             let groups = others.matching(meant);
             let records: u64 = groups.iter().map(|(_, group)| group.records).sum();
             if records > 0 {
-                let mut words = vec!["--failure", meant];
+                let mut options = vec!["--failure", meant];
                 let command = if takes.contains(&status) {
-                    words.extend(["--status", status.name()]);
+                    options.extend(["--status", status.name()]);
                     command
                 } else if status == Status::Archived {
                     "restore"
                 } else {
                     "retry"
                 };
-                let command = table_command(resolved, command, &words, true)?;
+                let command = table_command(resolved, command, &options, true)?;
                 let records = counted(records, &format!("{} record", status.name()));
                 let why = format!("{meant:?} matches only {records}; for these: {command}");
                 bail!(usage(format!("--failure: {why}")));

@@ -20,15 +20,15 @@ pub fn queue_arguments(
 ) -> Result<Vec<String>, ExitError> {
     let (typed, environment) = (resolved.typed, &resolved.sources.environment);
     let queue = resolved.queue()?;
-    let mut words = Vec::new();
+    let mut arguments = Vec::new();
     if environment.rule == OwnerRule::Waived {
-        words.extend(option("trust-owner", None));
+        arguments.extend(option("trust-owner", None));
     }
     if let Some(file) = &resolved.sources.file {
-        words.extend(option("config", Some(absolute(environment, &file.path)?)));
+        arguments.extend(option("config", Some(absolute(environment, &file.path)?)));
     }
     if let Some(name) = resolved.named() {
-        words.extend(option("queue", Some(name.into())));
+        arguments.extend(option("queue", Some(name.into())));
     }
     // Every user of the machine sees a command line, so secrets stay in the environment.
     let mut layers = environment.layer(&queue.name)?;
@@ -44,26 +44,26 @@ pub fn queue_arguments(
     for (key, raw, _) in layers.iter() {
         if key.kind == KeyKind::Flag || key.kind == KeyKind::Optional && raw.as_bool() == Some(true)
         {
-            words.extend(option(key.long, None));
+            arguments.extend(option(key.long, None));
             continue;
         }
         for value in raw.clone().into_texts().map_err(usage)? {
-            words.extend(option(key.long, Some(portable(environment, key, &value)?)));
+            arguments.extend(option(key.long, Some(portable(environment, key, &value)?)));
         }
     }
     let is_wanted = |name: &str| name != "ping" && Key::named(name).is_some_and(&wants);
     for setting in typed.set.iter().filter(|setting| is_wanted(&setting.key)) {
-        words.extend(option("set", Some(setting.text.clone())));
+        arguments.extend(option("set", Some(setting.text.clone())));
     }
     let wants_condition = Key::named("where").is_some_and(&wants);
     let condition = match &layers.conditions[..] {
-        [] => return Ok(words),
-        _ if !wants_condition => return Ok(words),
+        [] => return Ok(arguments),
+        _ if !wants_condition => return Ok(arguments),
         [one] => one.clone(),
         several => format!("({})", several.join(") AND (")),
     };
-    words.extend(option("where", Some(condition)));
-    Ok(words)
+    arguments.extend(option("where", Some(condition)));
+    Ok(arguments)
 }
 
 /// A command about the table of a queue, with or without the conditions of the options.

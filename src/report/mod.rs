@@ -149,7 +149,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
         (tally.unable, "left as it was, because the handler could not be run or reached"),
         (tally.refused, "not tried or not settled, because the row could not be read or written"),
         (tally.ambiguous, "not tried, because more than one row has the id"),
-        (tally.unusable, "not tried, because the id is none"),
+        (tally.unusable, "not tried, because the id is not usable"),
         (tally.busy, "claimed by another pass"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);

@@ -342,11 +342,11 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
 pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     let mut text = String::new();
     if let Some((user, host)) = &passes.worker {
-        let place = match passes.directory.as_str() {
+        let directory = match passes.directory.as_str() {
             "" => ": no state directory has a record of them; name one with --state-dir".into(),
             directory => format!(", in {directory}"),
         };
-        text += &screen.wrap(&format!("passes of user {user} on {host}{place}"));
+        text += &screen.wrap(&format!("passes of user {user} on {host}{directory}"));
     }
     for error in &passes.errors {
         text += &screen.wrap(&format!("some passes are not shown: {error}"));

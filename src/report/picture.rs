@@ -11,7 +11,7 @@ use super::screen::{fitting, grouped};
 use super::template::render;
 use crate::simulation::{Loads, Run, Scenario, Tried};
 
-/// The name ends in `.xml`, so that names of policies are escaped.
+/// The extension `.xml` makes the template escape the names of policies.
 const TEMPLATE: (&str, &str) = ("picture.xml", include_str!("picture.svg"));
 
 /// Maximum number of dots in a panel, about 20 kB. A panel with more retries shows its bars alone.
@@ -89,7 +89,7 @@ fn bars(load: &[usize], loads: &Loads, axes: &Axes) -> String {
     format!("M{} 0{outline}V0z", edge(0))
 }
 
-/// A path for each colour. A line without length is a dot; its place is relative, which takes fewer digits.
+/// A path for each colour. A line without length is a dot. Relative positions take fewer digits.
 fn dots(run: &Run, first: usize, axes: &Axes) -> BTreeMap<usize, String> {
     let mut paths = BTreeMap::new();
     for tried in run.retries() {
@@ -149,7 +149,7 @@ fn along(length: i64, part: f64) -> i64 {
     (length as f64 * part).round() as i64
 }
 
-/// The smallest length that is easy to read and no less. A longer one than the longest stays as it is.
+/// The next greater length that is easy to read. Beyond the longest of them, the length stays.
 fn round_secs(least: i64) -> i64 {
     const ROUND: [i64; 17] =
         [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];

@@ -82,16 +82,16 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
 }
 
 pub fn list_table(with_verdict: bool, screen: Screen) -> ScreenTable {
-    let columns = [
-        Some(ScreenColumn::text("ID", 10)),
-        Some(ScreenColumn::text("STATUS", 8)),
-        Some(ScreenColumn::text("INSERTED", 20).wide(60)),
-        Some(ScreenColumn::number("FAILURES", 8).wide(100)),
-        Some(ScreenColumn::text("LAST FAILURE", 20).wide(80)),
-        with_verdict.then_some(ScreenColumn::text("NEXT ATTEMPT", 20)),
-        Some(ScreenColumn::text("LAST ERROR", 10)),
+    let mut columns = vec![
+        ScreenColumn::text("ID", 10),
+        ScreenColumn::text("STATUS", 8),
+        ScreenColumn::text("INSERTED", 20).wide(60),
+        ScreenColumn::number("FAILURES", 8).wide(100),
+        ScreenColumn::text("LAST FAILURE", 20).wide(80),
     ];
-    ScreenTable::new(columns.into_iter().flatten().collect(), screen)
+    columns.extend(with_verdict.then_some(ScreenColumn::text("NEXT ATTEMPT", 20)));
+    columns.push(ScreenColumn::text("LAST ERROR", 10));
+    ScreenTable::new(columns, screen)
 }
 
 /// `in hand since 02:13, pid 4711, pass 9f...`. Only a slow handler has a known process.
@@ -129,17 +129,17 @@ impl RecordView<'_> {
             Verdict::Never(_) => "-".into(),
         });
         let error = record.last_error.as_deref().map(one_line).unwrap_or_default();
-        let cells = [
-            Some(record.id.full()),
+        let mut cells = vec![
+            record.id.full(),
             // The status is that of the charge, which may be taken back.
-            Some(in_hand.as_ref().map_or(one_line(&record.status_text), |_| "in hand".into())),
-            Some(inserted),
-            Some(if *has_counter { record.failures.to_string() } else { "-".into() }),
-            Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
-            next,
-            Some(in_hand.clone().unwrap_or(error)),
+            in_hand.as_ref().map_or(one_line(&record.status_text), |_| "in hand".into()),
+            inserted,
+            if *has_counter { record.failures.to_string() } else { "-".into() },
+            record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at)),
         ];
-        cells.into_iter().flatten().collect()
+        cells.extend(next);
+        cells.push(in_hand.clone().unwrap_or(error));
+        cells
     }
 
     pub fn list_json(&self, verdict: Option<Verdict>) -> String {
@@ -447,7 +447,7 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     let Some(inserted_at) = facts.inserted_at else { return vec![UNDATED.into()] };
     let age = span(now.0.saturating_sub(inserted_at.0));
     let phase = phase(facts.id);
-    let Some((max_age, interval, place)) = tiers.tier(phase, inserted_at, now) else {
+    let Some((max_age, interval, offset)) = tiers.tier(phase, inserted_at, now) else {
         return vec![format!("it is {age} old, older than every tier")];
     };
     let (max_age, every) = (span(max_age), format_secs(interval));
@@ -455,11 +455,11 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     if interval == tiers.every_secs {
         return vec![once];
     }
-    let (share, place) = (share(phase, 100), format_secs(place));
-    let place = format!(
-        "its phase, {share} of the interval, puts it {place} after each multiple of {every}"
+    let (share, offset) = (share(phase, 100), format_secs(offset));
+    let offset = format!(
+        "its phase, {share} of the interval, puts it {offset} after each multiple of {every}"
     );
-    vec![once, place]
+    vec![once, offset]
 }
 
 fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> String {

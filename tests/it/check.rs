@@ -102,7 +102,7 @@ fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
     assert_eq!(
         findings(&env, "dates", ""),
         [
-            "warning DATE_INSERTED is written in several ways: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
+            "warning DATE_INSERTED has several formats: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
             "error 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
         ]
     );
@@ -132,7 +132,7 @@ fn a_missing_index_comes_with_its_statement_which_helps() {
         let statements = statements(&env, "");
         assert_eq!(statements.len(), 2, "{statements:?}");
         env.sql(&statements.join("\n"));
-        let fine = "ok pending records and single ones are found by an index";
+        let fine = "ok indexes find pending records and single ones";
         assert_eq!(findings(&env, "index", ""), [fine], "{statements:?}");
     }
 }
@@ -145,9 +145,9 @@ fn what_else_is_wrong_is_said_at_once() {
     );
     with_crontab(&env, "");
     let twice = "error more than one row has the id 7: none of them is tried";
-    let none = "error 2 pending records never tried, because the id is none: NULL";
+    let none = "error 2 pending records never tried, because the id is not usable: NULL";
     assert_eq!(findings(&env, "ids", ""), [none, twice]);
-    assert_eq!(findings(&env, "trigger", ""), ["warning audit runs with what is written"]);
+    assert_eq!(findings(&env, "trigger", ""), ["warning audit runs when a pass writes"]);
     let schedule = findings(&env, "schedule", "--fibonacci");
     assert!(schedule[0].starts_with("error --fibonacci needs FAILURES"), "{schedule:?}");
     env.script("bin/only-here", "");
@@ -420,7 +420,7 @@ fn a_line_of_which_a_shell_makes_more_is_never_called_good() {
     let pass =
         format!("{} process --db {} --ndays 1", env!("CARGO_BIN_EXE_backlog"), env.db().display());
     let expected = [
-        "warning line 1: not checked: a shell makes more of it than plain words; read it yourself",
+        "warning line 1: not checked: it uses more of the shell than plain words; read it yourself",
     ];
     for command in [
         "flock -n /tmp/lock PASS -- /bin/true",
@@ -710,7 +710,7 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
         let found = findings(&env, "index", args);
         assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
         env.sql(&statements(&env, args).join("\n"));
-        let fine = "ok pending records and single ones are found by an index";
+        let fine = "ok indexes find pending records and single ones";
         assert_eq!(findings(&env, "index", args), [fine], "{index}");
     }
 }
@@ -890,7 +890,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     );
     assert_eq!(
         findings(&env, "ids", ""),
-        ["error 2 pending records never tried, because the id is none: NULL"]
+        ["error 2 pending records never tried, because the id is not usable: NULL"]
     );
     let nothing = "error it sets no column that `where` reads: the row stays pending";
     assert_eq!(findings(&env, "on_success", ""), [nothing]);
@@ -936,7 +936,7 @@ fn a_schedule_by_count_wants_its_own_index() {
     let missing = statements(&env, &args);
     assert_eq!(missing.len(), 2, "{missing:?}");
     env.sql(&missing.join("\n"));
-    let fine = "ok pending records and single ones are found by an index";
+    let fine = "ok indexes find pending records and single ones";
     assert_eq!(findings(&env, "index", &args), [fine]);
 }
 
@@ -1051,7 +1051,7 @@ fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
         let is_missing = found.iter().any(|it| it.contains(missing));
         assert_eq!(is_missing, !is_fine, "{schema}: {found:?}");
         env.sql(&statements(&env, args).join("\n"));
-        let fine = "ok pending records and single ones are found by an index";
+        let fine = "ok indexes find pending records and single ones";
         assert_eq!(findings(&env, "index", args), [fine], "{schema}");
     }
 }
@@ -1155,7 +1155,7 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
     let config = "[defaults]\ndb = 'test.db'\nfibonacci = true\nexec = ['true']\n[queue.reports]\n\
                   [queue.mails]\nmax_attempts = 5\nmax_age = '30d'\n";
     env.write("backlog.toml", config);
-    let none = "warning no max_attempts and no max_age: nobody is told of a record that always fails; with one, \
+    let none = "warning without max_attempts or max_age, a record that always fails is retried in silence; with one, \
                 it is archived and cron mails that";
     assert_eq!(findings(&env, "limits", "--queue reports"), [none]);
     let both = "ok a failing record is archived after 5 attempts or an age of 30d";

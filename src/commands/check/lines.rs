@@ -114,7 +114,7 @@ impl InstalledLine<'_> {
 
     /// The faults of its command; `None` if it names another queue. The error is the reason why it cannot be read.
     fn command_faults(&self) -> Result<Option<Vec<(Level, String)>>> {
-        let not_plain = || anyhow!("a shell makes more of it than plain words");
+        let not_plain = || anyhow!("it uses more of the shell than plain words");
         let command = self.line.command.as_ref().ok_or_else(not_plain)?;
         let typed = Typed::parse(command.words.iter().map(OsString::from)).map_err(|error| {
             let text = error.to_string();

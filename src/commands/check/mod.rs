@@ -100,10 +100,10 @@ impl QueueCheck<'_> {
     /// Checks the table and everything that depends on it. Returns whether the passes of all lines run on time.
     fn check_database(&mut self, mut database: Box<dyn Database>, rehearse: bool) -> Result<bool> {
         database.make_read_only()?;
-        let place = database.label();
+        let label = database.label();
         match self.findings.or_error("database", database.why_read_only()) {
-            Some(None) => self.findings.ok("database", place),
-            Some(Some(why)) => self.findings.error("database", format!("{place}: {why}")),
+            Some(None) => self.findings.ok("database", label),
+            Some(Some(why)) => self.findings.error("database", format!("{label}: {why}")),
             None => {}
         }
         let state = self.findings.or_error("claims", state_dir(&self.queue, &*database));
@@ -121,8 +121,8 @@ impl QueueCheck<'_> {
         self.check_commands(table);
         self.findings.extend(Level::Warning, "on_success", deletion);
         if found.reuses_ids && matches!(self.handler, Ok(Some(HandlerSpec::Post(_)))) {
-            let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
-            let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
+            let why = "without AUTOINCREMENT a new row can get the id of a deleted one: only";
+            let tells = format!("{} distinguishes them in webhook-id", table.inserted.name);
             self.findings.warning("ids", format!("{why} {tells}"));
         }
         self.check_pruning(table);
@@ -197,7 +197,7 @@ impl QueueCheck<'_> {
         check_dates(findings, table.inserted.label(), &found.pending, self.clock.now());
         if let Some((records, first)) = &found.pending.without_id {
             let records = counted(*records, "pending record");
-            let why = format!("{records} never tried, because the id is none: {first}");
+            let why = format!("{records} never tried, because the id is not usable: {first}");
             findings.error("ids", why);
         }
         if let Some(column) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
@@ -368,7 +368,8 @@ fn check_limits(findings: &mut Findings, limits: &RetryLimits) {
     let age = max_age_secs.map(|secs| format!("an age of {}", span(secs)));
     let ends: Vec<_> = own.into_iter().chain(attempts).chain(age).collect();
     if ends.is_empty() {
-        let what = "no max_attempts and no max_age: nobody is told of a record that always fails";
+        let what =
+            "without max_attempts or max_age, a record that always fails is retried in silence";
         findings.warning("limits", format!("{what}; with one, it is archived and cron mails that"));
     } else {
         findings.ok("limits", format!("a failing record is archived after {}", ends.join(" or ")));
@@ -384,9 +385,9 @@ fn check_access(findings: &mut Findings, found: &Inspection) {
         findings.missing_index(level, why, statement);
     }
     if found.missing.as_ref().is_some_and(Vec::is_empty) {
-        findings.ok("index", "pending records and single ones are found by an index");
+        findings.ok("index", "indexes find pending records and single ones");
     }
-    let runs = |trigger: &String| format!("{trigger} runs with what is written");
+    let runs = |trigger: &String| format!("{trigger} runs when a pass writes");
     findings.extend(Level::Warning, "trigger", found.triggers.iter().map(runs));
     let refuses = |why: &String| format!("the table refuses what a pass writes: {why}");
     findings.extend(Level::Error, "trigger", found.refused.iter().map(refuses));
@@ -428,7 +429,7 @@ fn check_dates(findings: &mut Findings, column: &str, found: &PendingRows, now: 
     });
     if found.formats.len() > 1 {
         let each = formats.collect::<Vec<_>>().join("; ");
-        findings.warning("dates", format!("{column} is written in several ways: {each}"));
+        findings.warning("dates", format!("{column} has several formats: {each}"));
     } else if let Some(format) = found.formats.keys().next() {
         findings.ok("dates", format!("{column} is written as {format}"));
     }

@@ -43,8 +43,8 @@ fn the_id_of_a_deleted_row_is_not_given_again_where_init_made_the_table() {
 
 #[test]
 fn check_says_where_ids_are_given_again() {
-    let says = "warning  ids         without AUTOINCREMENT the id of a deleted row is given again: only \
-                DATE_INSERTED tells such records apart in webhook-id\n";
+    let says = "warning  ids         without AUTOINCREMENT a new row can get the id of a deleted one: only \
+                DATE_INSERTED distinguishes them in webhook-id\n";
     let columns = "STATUS TEXT, DATE_INSERTED TEXT";
     for (schema, expected) in [
         (format!("CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, {columns})"), true),

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use test_support::cluster::{Cluster, Database, cluster};
+use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, skipped};
+use crate::testenv::*;
 
 const EMAILS: &str = "
     CREATE TABLE emails (id INTEGER PRIMARY KEY, recipient TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL,
@@ -28,7 +28,7 @@ fn on(sql: &str, words: [(&str, &str); 2]) -> String {
 
 /// A database with a schema on PostgreSQL, if there is a server.
 fn server(sql: &str) -> Option<(TestEnv, Database)> {
-    let database = cluster()?.database();
+    let database = database()?;
     database.sql(&on(sql, ON_POSTGRES));
     Some((TestEnv::on(&database), database))
 }
@@ -115,8 +115,7 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
         ("sync_tasks", "status has the value 1 in 14 rows, 0 in 13 rows, 2 in 13 rows."),
         ("jobs_without_state", "which rows are pending"),
     ] {
-        let adopted = env.run(&format!("adopt --table {table}"));
-        assert_eq!(adopted.exit, Some(1), "{adopted:?}");
+        let adopted = env.run(&format!("adopt --table {table}")).exits(1);
         assert_contains(&adopted.stdout, &format!("# QUESTION: {question}"));
         assert!(adopted.stdout.parse::<toml::Table>().is_err(), "{adopted:?}");
         assert_lacks(&adopted.stdout, "\non_success = \"delete\"");
@@ -458,7 +457,7 @@ fn a_state_directory_that_is_named_is_written() {
     assert_contains(&env.run("adopt --state-dir kept").success().stdout, "/kept\"\n");
     let mut command = env.command("adopt");
     let adopted = command.env("BACKLOG_STATE_DIR", "/var/lib/kept").output().unwrap();
-    let adopted = crate::testenv::ran(&adopted).success();
+    let adopted = ran(&adopted).success();
     assert_contains(&adopted.stdout, "state_dir = \"/var/lib/kept\"\n");
 }
 
@@ -490,7 +489,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
         };
         let env = TestEnv::with_schema(&schema("sqlite"));
         let mut on_both = vec![env];
-        let database = cluster().map(Cluster::database);
+        let database = database();
         on_both.extend(database.as_ref().map(|database| {
             database.sql(&schema("postgres"));
             TestEnv::on(database)
@@ -556,8 +555,7 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
         "{adopted:?}"
     );
     env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
-    let adopted = env.run("adopt");
-    assert_eq!(adopted.exit, Some(1), "{adopted:?}");
+    let adopted = env.run("adopt").exits(1);
     assert_contains(&adopted.stdout, "QUESTION: which queue is processed?");
 }
 

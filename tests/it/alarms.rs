@@ -1,6 +1,6 @@
 //! Alarms, played through as an operator who sets them up: each comes when it must, and none on a quiet day.
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, signal};
+use crate::testenv::*;
 
 /// What docs/on-call.md recommends.
 fn limits() -> Vec<String> {

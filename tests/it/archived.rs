@@ -1,6 +1,6 @@
 //! What cron's mail says of archived records.
 
-use crate::testenv::{HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_lacks, quoted, records, sh};
+use crate::testenv::*;
 
 /// Fails by one of two causes, the second one for each third record.
 const TWO_CAUSES: &str = "[ $((BACKLOG_ID % 3)) = 0 ] && echo 'HTTP 422 no amount' >&2 || echo \"HTTP 410 gone: $BACKLOG_ID\" >&2; exit 1";

@@ -3,9 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use crate::testenv::{
-    MIDNIGHT, Ran, Runs, SCHEMA, TestEnv, assert_contains, json, quoted, ran, skipped, with_options,
-};
+use crate::testenv::*;
 
 const PROCESS: &str = "process --ndays 1 -- true";
 
@@ -93,7 +91,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     env.write("file", "");
     let said = |dir: &str| {
         let args = format!("process --ndays 1 --state-dir {} -- true", quoted(dir));
-        env.run(&args).fails(1, &[]).stderr
+        env.run(&args).exits(1).stderr
     };
     let not_a_directory = "not a directory";
     for (dir, says) in [
@@ -182,8 +180,7 @@ fn ids_may_be_any_integer_or_text() {
 fn ids_that_name_no_single_record_are_reported_and_left_alone() {
     let env = TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED)");
     env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21'), (7, 'NEW', '2026-11-21'), (7, 'ERROR', '2026-11-21'), (NULL, 'NEW', '2026-11-21'), (1.5, 'NEW', '2026-11-21'), (CAST(x'ff' AS TEXT), 'NEW', '2026-11-21')");
-    let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS));
-    assert_eq!(ran.exit, Some(1));
+    let ran = env.run_at(MIDNIGHT, &with_options("-v", PROCESS)).exits(1);
     for says in [
         "not tried: 1 record with an id that several rows have: 7",
         "its id is NULL",
@@ -415,7 +412,7 @@ fn a_table_that_cannot_be_written_at_all_is_named_with_the_database() {
              'SUCCESS': {says}; no handler was started\n",
             env.db().canonicalize().unwrap().display()
         );
-        assert_eq!(env.run_at(MIDNIGHT, PROCESS).fails(1, &[]).stderr, says);
+        assert_eq!(env.run_at(MIDNIGHT, PROCESS).exits(1).stderr, says);
     }
 }
 

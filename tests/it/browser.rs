@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::page::{several, with_passes};
 use crate::queues::run as run_several;
-use crate::testenv::{TestEnv, skipped};
+use crate::testenv::*;
 
 /// How long an answer may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, skipped};
+use crate::testenv::*;
 
 const SCHEMA: &str = "CREATE TABLE backlog (id {bytes} PRIMARY KEY, status text NOT NULL DEFAULT 'NEW', date_inserted text,
     failures int NOT NULL DEFAULT 0, last_failure text, last_error text, payload text);
@@ -71,7 +71,7 @@ fn passes_that_are_cut_short_go_on_behind_bytes() {
     on_both(|env, query| {
         for (pass, id) in [(0, "3"), (1, "2"), (2, "1")] {
             let line = "process --ndays 1 --max-records 1 --set payload=payload";
-            env.run_at(MIDNIGHT + pass, line).fails(2, &[]);
+            env.run_at(MIDNIGHT + pass, line).exits(2);
             env.run_at(MIDNIGHT + pass, &format!("{line} -- tee -a handled")).success();
             let handled = env.read("handled");
             assert!(handled.ends_with(id), "{handled} in pass {pass}");

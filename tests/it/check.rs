@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, sh, skipped};
+use crate::testenv::*;
 
 /// A `crontab` that shows these lines.
 fn with_crontab(env: &TestEnv, lines: &str) {
@@ -744,7 +744,7 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     let held = env.pausing();
     let mut pass = env.spawn(&format!("process --fibonacci --jobs 2 -- {}", sh(&held.script)));
     held.wait_for_begin();
-    crate::testenv::wait_until("both are held", || {
+    wait_until("both are held", || {
         rehearse().iter().all(|it| it.starts_with("warning passes hold the "))
     });
     held.let_go();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, sh, signal, wait_until, with_options};
+use crate::testenv::*;
 
 /// A handler that notes the begin and the end of each run in one file.
 fn tracing(env: &TestEnv, body: &str) -> String {
@@ -442,8 +442,7 @@ fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
             })
             .collect();
         for pass in passes {
-            let output = pass.wait_with_output().unwrap();
-            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            let output = pass.ran().exits(0);
             assert!(output.stderr.is_empty(), "{output:?}");
         }
         let counts = env.query("SELECT FAILURES, count(*) FROM BACKLOG GROUP BY 1");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, assert_contains, quoted, skipped, wait_until};
+use crate::testenv::*;
 
 const EXAMPLE: &str = include_str!("../../crontab.example");
 

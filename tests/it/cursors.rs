@@ -3,9 +3,7 @@
 
 use std::process::Child;
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, assert_contains, assert_lacks, sh, wait_until,
-};
+use crate::testenv::*;
 
 /// When the slot of record 7 comes: twenty minutes past each hour, for one of its age.
 const SLOT: i64 = MIDNIGHT + 20 * MINUTE;

@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv, quoted, skipped};
+use crate::testenv::*;
 
 /// A table whose dates are numbers of this kind, with two records of a minute ago.
 fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {

@@ -11,10 +11,9 @@ use std::process::Command;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use rusqlite::Connection;
-use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{Ran, Runs, TestEnv, assert_contains, json};
+use crate::testenv::*;
 
 /// The server that the documents name, and the host of their webhooks.
 const SERVER: &str = "postgres://worker@db.example.com/app";
@@ -353,8 +352,7 @@ fn the_commands_of_install_do_what_they_say() {
 
 #[test]
 fn the_commands_of_postgresql_do_what_they_say() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     if !database.install_pgmq() {
         return;
     }

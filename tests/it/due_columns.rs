@@ -3,7 +3,7 @@
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, quoted, skipped};
+use crate::testenv::*;
 
 /// A table on one of the engines.
 struct Subject {
@@ -204,7 +204,7 @@ fn archived_rows_without_a_status_are_told_and_brought_back() {
             std::fs::read_to_string(&config).unwrap().replace("on_restore", "# on_restore");
         std::fs::write(&config, in_vain).unwrap();
         it.env.run("archive --queue jobs 1").success();
-        it.env.run("restore --queue jobs 1").fails(1, &[]);
+        it.env.run("restore --queue jobs 1").exits(1);
         assert_eq!(it.query("SELECT count(*) FROM jobs WHERE failed_at IS NULL"), "3");
     });
 }

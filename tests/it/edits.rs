@@ -2,10 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{
-    DAY, MIDNIGHT, MINUTE, POSTGRES_SCHEMA, TestEnv, assert_contains, assert_lacks, quoted, sh,
-    skipped,
-};
+use crate::testenv::*;
 
 /// One record of each status, with two failures.
 fn env() -> TestEnv {
@@ -179,8 +176,7 @@ fn a_retry_is_due_now_and_keeps_its_count() {
 fn a_record_that_is_not_there_is_said() {
     let env = env();
     for command in ["archive", "restore", "retry"] {
-        let ran = env.run(&format!("{command} 99 x -7"));
-        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        let ran = env.run(&format!("{command} 99 x -7")).exits(1);
         let missing = "99: no such record\nx: no such record\n-7: no such record\n";
         assert!(ran.stdout.starts_with(missing), "{ran:?}");
     }
@@ -327,7 +323,7 @@ fn an_explanation_says_why() {
     assert_contains(&once, "2 of 1 attempt failed");
     let by_age = explain("2", MIDNIGHT + 3 * 86_400, "--progressive");
     assert_contains(&by_age, "it is 3d old: up to 7d it is tried once in every 1h");
-    env.run("explain 99 --fibonacci").fails(1, &[]);
+    env.run("explain 99 --fibonacci").exits(1);
 }
 
 #[test]
@@ -378,8 +374,7 @@ fn a_person_at_a_terminal_is_asked_before_many_records_change() {
     let env = TestEnv::with_records(1_001, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let answered = |answer: &str, command: &str| {
-        let ran = env.at_terminal(80, command, answer);
-        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        let ran = env.at_terminal(80, command, answer).exits(0);
         ran.stdout
     };
     let said = answered("n\n", "retry --all");

@@ -1,6 +1,6 @@
 //! Text that is not UTF-8: handed over as it is, or refused by name, and never changed.
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, quoted};
+use crate::testenv::*;
 use test_support::server::{Answer, Server};
 
 /// `a`, and a byte that is no character, as SQLite holds them in a column of text.

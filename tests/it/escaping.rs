@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, quoted, server_with_table};
+use crate::testenv::*;
 
 /// A right-to-left override, a line separator, a zero-width space, a C1 control, an escape, a
 /// newline and a tag.

@@ -3,10 +3,7 @@
 use serde_json::Value;
 
 use crate::archived::follow;
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, json, json_lines, quoted,
-    sh, with_options,
-};
+use crate::testenv::*;
 
 /// Records of a table without a column for errors, some of which fail by several causes.
 fn flaky() -> (TestEnv, String) {

@@ -3,13 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::testenv::{
-    MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, exists, one_record, quoted, sh, signal,
-    wait_until,
-};
+use crate::testenv::*;
 
 /// One record, one pass with this shell script as the handler.
-fn pass(env: &TestEnv, options: &str, script: &str) -> crate::testenv::Ran {
+fn pass(env: &TestEnv, options: &str, script: &str) -> Ran {
     env.pass(&format!("--ndays 1 {options} -- {}", sh(script)))
 }
 
@@ -191,7 +188,7 @@ fn the_error_is_the_last_line_that_is_not_indented() {
 fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
-    pass(&env, "--strict", "exit 75").fails(1, &[]);
+    pass(&env, "--strict", "exit 75").exits(1);
     assert_eq!(env.statuses(), "7|ERROR");
 }
 
@@ -269,8 +266,7 @@ fn a_pass_that_stops_by_itself_lets_running_handlers_end() {
     let child = env.spawn_logging(&format!("{args} {stop}"));
     env.logs("was interrupted; it stays as it was");
     pausing.let_go();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    child.ran().exits(1);
     env.logs("the pass stops here");
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|ERROR\n4|SUCCESS");
 }
@@ -381,8 +377,7 @@ fn a_signal_lets_running_handlers_end_and_settles_them() {
         signal(name, child.id());
         env.logs("stopping on signal");
         pausing.let_go();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        child.ran().exits(exit);
         assert_eq!(env.count("SUCCESS"), 1, "the running one is settled, no other is begun");
         assert_eq!(env.count("NEW"), 4);
     }
@@ -425,8 +420,7 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
     signal("-INT");
     env.logs("stopping on signal 2");
     signal("-TERM");
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    child.ran().exits(130);
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "NEW|0");
 }
 
@@ -446,8 +440,7 @@ fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
     }
     std::thread::sleep(Duration::from_millis(100));
     std::fs::write(&go, "").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    child.ran().exits(143);
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "SUCCESS|0");
 }
 

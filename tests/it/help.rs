@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::testenv::{Args, MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, ran, skipped};
+use crate::testenv::*;
 
 const COMMANDS: [&str; 21] = [
     "",

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::Stdio;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, Runs, SCHEMA, TestEnv, assert_contains, json};
+use crate::testenv::*;
 use test_support::cluster::Cluster;
 
 /// Records of several ages and states.
@@ -153,7 +153,7 @@ fn output_that_cannot_be_written_is_an_error() {
     let said = |args: &str| {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = env.command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
-        crate::testenv::ran(&output).fails(1, &[]).stderr
+        ran(&output).exits(1).stderr
     };
     let full = "could not write to standard output: no space left on device\n";
     // What was done is said to be done.
@@ -199,8 +199,7 @@ fn what_is_given_up_is_not_due() {
     command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "5");
     let listed = command.ran().success().stdout;
     assert_eq!(listed.matches("none: given up").count(), 2, "{listed}");
-    let ran = env.run_at(later, "process --fibonacci --max-attempts 5 -- true");
-    assert_eq!(ran.exit, Some(1), "{ran:?}");
+    env.run_at(later, "process --fibonacci --max-attempts 5 -- true").exits(1);
     assert_eq!(env.count("ARCHIVED"), 2);
 }
 

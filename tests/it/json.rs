@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, sh, signal};
+use crate::testenv::*;
 
 const SCHEMAS: [&str; 6] = ["status", "list", "failures", "check", "joblog", "simulate"];
 
@@ -382,7 +382,7 @@ fn a_joblog_has_the_form_of_its_schema() {
         env.insert(1, MIDNIGHT);
         let line = log("--progressive --grace 0s");
         let mut pass = env.spawn(&format!("{line} -- {}", sh(&format!("touch began; {script}"))));
-        crate::testenv::wait_until("the handler begins", || env.path("began").exists());
+        wait_until("the handler begins", || env.path("began").exists());
         if outcome == "success" {
             env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
             env.write("go", "");

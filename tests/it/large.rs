@@ -1,6 +1,6 @@
 //! Records that are larger than the memory that a command which shows them has.
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, records, server_with_table};
+use crate::testenv::*;
 
 /// What only shows records.
 const SHOWING: [&str; 8] = [

@@ -1,9 +1,6 @@
 //! What ends attempts early and what keeps them back, on every kind of handler.
 
-use crate::testenv::{
-    HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, exists, limited, quoted, sh, signal,
-    wait_until,
-};
+use crate::testenv::*;
 
 fn env(records: i64) -> TestEnv {
     TestEnv::with_records(records, MIDNIGHT)
@@ -73,7 +70,7 @@ fn so_many_failures_in_a_row_stop_the_pass_and_leave_the_rest_untouched() {
     assert_eq!(env.handled(), ["9", "8", "7", "6", "5", "4"]);
     assert_eq!((env.count("NEW"), env.count("ERROR"), env.count("SUCCESS")), (3, 5, 1));
     // What is left goes first the next time, and counts from nothing.
-    assert_eq!(env.run_at(MIDNIGHT + 59 * MINUTE, &args).fails(1, &[]).stderr, "", "once an hour");
+    assert_eq!(env.run_at(MIDNIGHT + 59 * MINUTE, &args).exits(1).stderr, "", "once an hour");
     assert_eq!(env.handled(), ["3", "2", "1"]);
     env.run_at(MIDNIGHT + HOUR, &args).fails(1, &says);
 }

@@ -6,9 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::servers::{EVERY_THIRD_FAILS, cut_once};
-use crate::testenv::{
-    Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, ran, sh, signal, wait_until,
-};
+use crate::testenv::*;
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use test_support::server::{Answer, Server};
 
@@ -100,8 +98,7 @@ fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> 
     scene.second.logs("record 1 is claimed by another pass");
     assert_eq!(scene.second.handled(), [""; 0], "{columns}");
     pausing.let_go();
-    let ran = scene.finished(pass);
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    scene.finished(pass).exits(0);
     assert!(scene.row().starts_with("1|SUCCESS"), "{}", scene.row());
 }
 

@@ -1,9 +1,6 @@
 //! The table that users already have: names, values, dates and conditions of their own.
 
-use crate::testenv::{
-    MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, json, quoted, sh, skipped,
-    with_options,
-};
+use crate::testenv::*;
 
 fn with_config(schema: &str, config: &str) -> TestEnv {
     let env = TestEnv::with_schema(schema);
@@ -272,7 +269,7 @@ fn an_injection_is_a_missing_column_and_a_condition_one_expression() {
         ["1) OR (1", "ID = ?", "1 THEN 1 END; DELETE FROM BACKLOG; --", "count(*) > 0", ""]
     {
         let args = format!("process --ndays 1 --where {} -- true", quoted(condition));
-        env.run_at(MIDNIGHT, &args).fails(1, &[]);
+        env.run_at(MIDNIGHT, &args).exits(1);
     }
     assert_eq!(env.statuses(), "1|NEW\n2|NEW");
 }
@@ -555,7 +552,7 @@ fn every_message_of_a_pass_names_its_queue_once() {
          [queue.second]\njobs = 0\n[queue.third]\ntable = 'missing'\n[queue.default]\n",
     );
     let lines = |args: &str, exit: i32, begin: &str| {
-        let ran = env.pass(&format!("-v {args}")).fails(exit, &[]);
+        let ran = env.pass(&format!("-v {args}")).exits(exit);
         let pass = ran.stderr.lines().filter(|line| !line.contains("info: read "));
         for line in pass.clone() {
             assert!(line.starts_with(begin), "{line:?} does not begin with {begin:?}");
@@ -568,7 +565,7 @@ fn every_message_of_a_pass_names_its_queue_once() {
     assert_eq!(lines("--queue third", 1, "backlog: queue third: "), 1);
     // The default queue has none.
     assert_lacks(&env.pass("-v --queue default").success().stderr, "queue ");
-    let ran = env.pass("-v --all-queues").fails(2, &[]);
+    let ran = env.pass("-v --all-queues").exits(2);
     let queues: Vec<_> = ran.stderr.lines().filter(|line| !line.contains("info: read ")).collect();
     let file = env.path_text("backlog.toml");
     for (line, begin) in queues.iter().zip([
@@ -923,8 +920,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
                 let args = with_options(&format!("--queue {queue}"), args);
                 env.run_at(MIDNIGHT, &args).fails(1, &[&column, found, says]);
             }
-            let checked = env.run(&format!("check --queue {queue}"));
-            assert_eq!(checked.exit, Some(1), "{checked:?}");
+            let checked = env.run(&format!("check --queue {queue}")).exits(1);
             let mends = |it: &str| it.starts_with("error    columns     ") && it.contains(found);
             assert!(checked.stdout.lines().any(mends), "{checked:?}");
             env.run(&format!("list --queue {queue}")).success();

@@ -6,9 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::testenv::{
-    HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, records, sh, skipped,
-};
+use crate::testenv::*;
 
 const FILE: &str = "m.prom";
 
@@ -183,12 +181,10 @@ fn a_file_of_somebody_else_is_left_alone() {
     for text in ["other_metric{a=\"b\"} 1\n", "# HELP node_load1 x.\n", "notes\n", "\n"] {
         env.write(FILE, text);
         let words = format!("process --now @1795219200 --fibonacci --metrics {FILE}");
-        let ran = env.run(&format!("{words} -v -- true"));
-        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        env.run(&format!("{words} -v -- true")).exits(0);
         assert_eq!(env.read(FILE), text);
     }
-    let ran = env.run("status --metrics test.db");
-    assert_eq!(ran.exit, Some(1));
+    let ran = env.run("status --metrics test.db").exits(1);
     assert_contains(&ran.stderr, "it has lines that backlog did not write");
     assert_eq!(env.count("SUCCESS"), 1, "the database is whole");
 }

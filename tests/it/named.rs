@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, assert_contains, sh, skipped};
+use crate::testenv::*;
 
 const FAILS_ODD: &str = "-- sh -c 'echo no route >&2; exit $((BACKLOG_ID % 2))'";
 
@@ -10,7 +10,7 @@ fn three() -> TestEnv {
     TestEnv::with_records(3, MIDNIGHT)
 }
 
-fn named(env: &TestEnv, words: &str) -> crate::testenv::Ran {
+fn named(env: &TestEnv, words: &str) -> Ran {
     env.run_at(MIDNIGHT + 1, &format!("process {words}"))
 }
 

@@ -4,13 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{
-    HOUR, MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, assert_lacks, json,
-    one_record, quoted, ran, records, sh, signal, skipped,
-};
+use crate::testenv::*;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 const PAGE: &str = include_str!("../../docs/on-call.md");
@@ -242,8 +238,7 @@ fn the_database_is_locked() {
     env.sql("PRAGMA journal_mode = delete");
     let connection = env.connection();
     connection.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let ran = env.pass("--ndays 1 --max-runtime 1s -- true");
-    assert_eq!(ran.exit, Some(75), "{ran:?}");
+    let ran = env.pass("--ndays 1 --max-runtime 1s -- true").exits(75);
     says(&ran.stderr, "another process keeps it locked; try later");
 }
 
@@ -263,8 +258,7 @@ fn it_works_for_one_user_but_not_for_another() {
 
 #[test]
 fn psql_shows_rows_that_backlog_does_not_see() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(POSTGRES_SCHEMA);
     let role = "IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'reader') THEN CREATE ROLE \
                 reader LOGIN; END IF";

@@ -1,9 +1,8 @@
 //! `order = "COLUMN desc"`: records by a column of the table, such as a priority.
 
 use rusqlite::Connection;
-use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, quoted};
+use crate::testenv::*;
 
 const JOBS: &str = "INSERT INTO jobs (id, status, date_inserted, priority) VALUES
     (1, 'NEW', '2026-11-20 00:00:01', 1), (2, 'NEW', '2026-11-20 00:00:02', 5),
@@ -86,8 +85,7 @@ fn an_order_that_is_none_is_refused() {
 
 #[test]
 fn a_server_has_the_same_order_and_continues_in_it() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql("CREATE TABLE jobs (id int PRIMARY KEY, status text, date_inserted timestamp, priority numeric)");
     database.sql(JOBS);
     let env = TestEnv::on(&database);

@@ -1,6 +1,6 @@
 //! What packages have beside the program: the units of systemd, and the Kubernetes CronJob.
 
-use crate::testenv::{Runs, TestEnv, assert_contains};
+use crate::testenv::*;
 
 /// What `crontab` prints for a queue of this backlog.toml, as if the package were installed.
 fn crontab(file: &str, args: &str) -> String {

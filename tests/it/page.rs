@@ -9,9 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::queues::{self, MAILS, ORDERS, run as run_several};
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, assert_lacks, ran, sh, skipped,
-};
+use crate::testenv::*;
 
 /// The page of the only queue.
 fn page(env: &TestEnv, now: i64, args: &str) -> String {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, sh};
+use crate::testenv::*;
 
 /// The lines about passes at the end of a status.
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
@@ -257,7 +257,7 @@ fn each_outcome_shows_that_a_pass_is_alive() {
     let began = env.path("began");
     let script = format!("[ $BACKLOG_ID = 2 ] || {{ touch {}; exec sleep 60; }}", began.display());
     let mut pass = env.spawn(&format!("process --ndays 9999 -- {}", sh(&script)));
-    crate::testenv::wait_until("the second record", || began.exists());
+    wait_until("the second record", || began.exists());
     let found = env.passes(MIDNIGHT);
     let running = &found["lines"][0]["running"];
     assert_eq!(running["pid"], pass.id());

@@ -5,10 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, json, ran, server_with_table,
-    sh, signal, wait_until,
-};
+use crate::testenv::*;
 use test_support::server::{Answer, Server};
 
 /// Records 1 to `count`.

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use crate::claims::{watchdog_if_any, watchdog_of};
 use crate::servers::{cut_once, set_read_only};
-use crate::testenv::{
-    Ran, Runs, Staying, TestEnv, assert_contains, assert_lacks, json, quoted, ran, sh, signal,
-    wait_until,
-};
+use crate::testenv::*;
 use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
@@ -191,8 +188,7 @@ fn a_function_that_pgmq_lacks_is_named_before_anything_is_claimed(version: Pgmq)
     env.work("jobs", "", &env.noting("exit 0").to_string()).fails(1, &[says]);
     assert_eq!(env.handled(), [""; 0]);
     assert_eq!(database.query("SELECT read_ct FROM pgmq.q_jobs"), "0");
-    let checked = env.run("check --pgmq jobs");
-    assert_eq!(checked.exit, Some(1));
+    let checked = env.run("check --pgmq jobs").exits(1);
     assert!(
         checked.stdout.replace("\n", " ").contains("pgmq has no function pgmq.set_vt"),
         "{checked:?}"
@@ -208,8 +204,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     assert_eq!(mend("retry", "1").success().stdout, "made due 1 record\n");
     assert_eq!(database.query("SELECT count(*) FROM pgmq.read('jobs', 30, 1)"), "1");
     // What somebody has just read may be in their hands.
-    let busy = mend("archive", "1 2 9");
-    assert_eq!(busy.exit, Some(1));
+    let busy = mend("archive", "1 2 9").exits(1);
     assert_eq!(
         busy.stdout,
         "9: no such record\n1: a pass is handling it; try again later, or end its handler: backlog stop --pgmq jobs 1\narchived 1 record\n"

@@ -1,8 +1,6 @@
 //! `--ping`: what a monitoring service is told of each pass.
 
-use crate::testenv::{
-    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, records, sh, signal,
-};
+use crate::testenv::*;
 use test_support::server::{Answer, Server};
 
 /// Nothing listens there.
@@ -131,7 +129,7 @@ fn records_are_handled_while_the_service_has_not_answered() {
     let server = Server::new(&[("/S3krit/start", Answer::pause().and(ok())), ("/S3krit/0", ok())]);
     let child = env.spawn(&format!("process --fibonacci --ping {} -- true", server.url("/S3krit")));
     server.wait_for_received(1);
-    crate::testenv::wait_until("the records are handled", || env.count("SUCCESS") == 3);
+    wait_until("the records are handled", || env.count("SUCCESS") == 3);
     assert_eq!(events(&server), ["/start"]);
     server.let_go();
     child.ran().silent();
@@ -289,8 +287,7 @@ fn check_says_that_a_url_cannot_be_used() {
     let env = records(1);
     let toml = "[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = 'hc-ping.com/S3krit'\n";
     env.write("backlog.toml", toml);
-    let found = env.command("check").env_remove("BACKLOG_DB").ran();
-    assert_eq!(found.exit, Some(1));
+    let found = env.command("check").env_remove("BACKLOG_DB").ran().exits(1);
     assert_contains(&found.stdout, "ping: the URL cannot be used");
     assert_lacks(&found.stdout, "S3krit");
 }

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, json, quoted, with_options,
-};
+use crate::testenv::*;
 
 /// The instants at which each record was tried, in seconds after midnight, from a joblog.
 fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {

@@ -1,29 +1,10 @@
 //! A table on a PostgreSQL server: every command, and every type of column.
 
-use crate::testenv::{
-    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, quoted, sh, wait_until,
-    with_options,
-};
-use test_support::cluster::{Database, cluster};
-
-/// A fresh database with the usual table.
-fn usual() -> Option<(Database, TestEnv)> {
-    let database = cluster()?.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
-    Some((database, env))
-}
-
-fn with(schema: &str) -> Option<(Database, TestEnv)> {
-    let database = cluster()?.database();
-    database.sql(schema);
-    let env = TestEnv::on(&database);
-    Some((database, env))
-}
+use crate::testenv::*;
 
 #[test]
 fn add_inserts_10_000_lines_in_one_statement() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TYPE state AS ENUM ('NEW', 'ERROR', 'SUCCESS', 'ARCHIVED'); \
          CREATE TABLE backlog (id serial, status state, date_inserted timestamp, payload json); \
          CREATE TABLE statements (); \
@@ -43,7 +24,7 @@ fn add_inserts_10_000_lines_in_one_statement() {
 
 #[test]
 fn every_command_does_on_a_server_what_it_does_on_a_file() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     let again = env.run("init");
     again.fails(1, &["table BACKLOG already exists in postgres://"]);
     let said = env.run(r#"add '{"order":1}' '{"order":2}' '{"order":3}'"#).success();
@@ -66,8 +47,7 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     );
     let waits = env.run_at(MIDNIGHT + 30, "process --fibonacci --dry-run").success();
     assert_eq!(waits.stdout, "2           wait     until 2026-11-21T00:01:00Z\n");
-    let explained = env.run_at(MIDNIGHT + 30, "explain 2 9 x --fibonacci");
-    assert_eq!(explained.exit, Some(1));
+    let explained = env.run_at(MIDNIGHT + 30, "explain 2 9 x --fibonacci").exits(1);
     assert_contains(&explained.stdout, "after failure 1 it waits 1m");
     assert_contains(&explained.stdout, "9: no such record\nx: no such record\n");
 
@@ -105,7 +85,7 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
 
 #[test]
 fn records_are_due_by_age_by_slot_and_by_count() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(&format!(
         "INSERT INTO backlog (date_inserted, status, failures, last_failure)
          SELECT to_timestamp({MIDNIGHT} - n * 3600), CASE n % 2 WHEN 0 THEN 'NEW' ELSE 'ERROR' END,
@@ -143,7 +123,7 @@ fn dates_are_found_in_a_column_of_numbers_whatever_its_size() {
         ("numeric(13, 0)", 1_000),
         ("double precision", 1),
     ] {
-        let Some((database, env)) = usual() else { return };
+        let Some((database, env)) = server_with_table() else { return };
         database.sql(&format!(
             "CREATE DOMAIN seconds AS integer CHECK (VALUE >= 0); DROP TABLE backlog;
              CREATE TABLE backlog (id bigint PRIMARY KEY, status text DEFAULT 'NEW',
@@ -174,7 +154,7 @@ fn dates_are_found_in_a_column_of_numbers_whatever_its_size() {
 
 #[test]
 fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(
         "ALTER TABLE backlog ALTER date_inserted DROP DEFAULT, ALTER date_inserted TYPE smallint USING 7;
          INSERT INTO backlog (id, date_inserted) VALUES (1, 7)",
@@ -197,7 +177,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         ("last_failure", "bytea", "'x'", "it is bytea and holds x'78'"),
         ("last_failure", "integer", "7", "it holds 7"),
     ] {
-        let Some((database, env)) = with(&format!(
+        let Some((database, env)) = server_with(&format!(
             "CREATE TABLE backlog (id int PRIMARY KEY, status text DEFAULT 'NEW', \
              date_inserted timestamptz DEFAULT now(), {name} {declared});
              INSERT INTO backlog (id, {name}) VALUES (1, {value})"
@@ -206,8 +186,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         };
         let log = env.noting("exit 1");
         env.run(&format!("process --ndays 9 -- {log}")).fails(1, &[name, "table backlog", found]);
-        let checked = env.run("check");
-        assert_eq!(checked.exit, Some(1), "{checked:?}");
+        let checked = env.run("check").exits(1);
         assert_contains(&checked.stdout, found);
         assert_eq!(env.handled(), [""; 0]);
         let kept = format!(
@@ -215,7 +194,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         );
         assert_eq!(database.query(&kept), "1");
     }
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(
         "ALTER TABLE backlog ALTER last_failure TYPE text; INSERT INTO backlog (id, last_failure) \
          VALUES (1, '2026-11-20T00:00:00Z'), (2, ''), (3, NULL)",
@@ -225,7 +204,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
 
 #[test]
 fn a_limited_pass_goes_on_behind_the_last_one() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(
         "INSERT INTO backlog (date_inserted, status)
          SELECT '2026-11-20'::timestamptz + n % 4 * interval '1 s', 'ERROR'
@@ -270,7 +249,7 @@ INSERT INTO \"App\".\"Out Box\" (\"Id\", \"CreatedAt\", body) VALUES
 
 #[test]
 fn columns_of_every_type_are_worked_with() {
-    let Some((database, env)) = with(TYPES) else { return };
+    let Some((database, env)) = server_with(TYPES) else { return };
     let table = "'--table=App.Out Box' --set=id=Id --set=status.column=State \
                  --set=status.new=pending --set=status.error=failed --set=status.success=sent \
                  --set=status.archived=dead --set=date_inserted.column=CreatedAt \
@@ -330,7 +309,7 @@ fn columns_of_every_type_are_worked_with() {
 
 #[test]
 fn a_boolean_or_a_null_can_be_the_status() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE hooks (id text PRIMARY KEY, done boolean, failed boolean DEFAULT false, \
          created date NOT NULL DEFAULT '2026-11-20');
          INSERT INTO hooks VALUES ('a', false), ('b,c', false), ('d', true), ('e', NULL);
@@ -370,7 +349,7 @@ fn a_boolean_or_a_null_can_be_the_status() {
 
 #[test]
 fn what_a_table_refuses_is_found_before_a_handler_runs() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("INSERT INTO backlog (id) VALUES (1), (2)");
     let log = env.noting("exit 0");
     for (refusal, says) in [
@@ -408,7 +387,7 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
 
 #[test]
 fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("INSERT INTO backlog (id) VALUES (1), (2), (3)");
     let pausing = env.pausing();
     let child = env.spawn(&format!(
@@ -424,8 +403,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
          UPDATE backlog SET payload = '1' WHERE id = 3",
     );
     pausing.let_go();
-    let ran = child.ran();
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let ran = child.ran().exits(0);
     for id in 1..=3 {
         let says = format!("record {id} was changed or deleted by the application");
         assert_contains(&ran.stderr, &says);
@@ -435,7 +413,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
 
 #[test]
 fn what_cannot_be_used_is_named() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("CREATE VIEW v AS SELECT * FROM backlog; INSERT INTO backlog (id) VALUES (1)");
     let says = |args: &str, says: &[&str]| {
         env.run(&format!("list {args}")).fails(1, says);
@@ -487,7 +465,7 @@ fn what_cannot_be_used_is_named() {
 
 #[test]
 fn no_password_leaves_the_program() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     let url = database.url().replace("postgres@", "postgres:sesame@");
     for args in [
         "status",
@@ -503,7 +481,7 @@ fn no_password_leaves_the_program() {
 
 #[test]
 fn shards_share_the_records_of_a_table() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("INSERT INTO backlog (id) SELECT n FROM generate_series(1, 90) n");
     let log = env.noting("exit 0");
     let mut all = Vec::new();
@@ -540,7 +518,7 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
 
 #[test]
 fn what_triggers_make_of_a_charge_is_no_change_by_the_application() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql(
         "ALTER TABLE backlog ADD COLUMN touched timestamptz DEFAULT now();
          INSERT INTO backlog (id) VALUES (1);
@@ -568,7 +546,7 @@ fn what_triggers_make_of_a_charge_is_no_change_by_the_application() {
 
 #[test]
 fn only_what_a_condition_names_is_guarded() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE w (id int PRIMARY KEY, n int DEFAULT 0, kind text DEFAULT 'error', error int, \
          status text DEFAULT 'NEW', date_inserted timestamptz DEFAULT now(), \"Kind\" text);
          INSERT INTO w VALUES (1), (2)",
@@ -595,7 +573,7 @@ fn only_what_a_condition_names_is_guarded() {
 #[test]
 fn no_name_of_a_table_is_one_of_ours() {
     for name in ["given", "held", "wanted", "freed", "g0", "order"] {
-        let Some((database, env)) = with(&format!(
+        let Some((database, env)) = server_with(&format!(
             "CREATE TABLE \"{name}\" (id text PRIMARY KEY, status text DEFAULT 'NEW', \"Status\" text, \
              date_inserted timestamptz DEFAULT now(), key int, n int, given int);
              INSERT INTO \"{name}\" (id) VALUES ('it''s'), ('a\\b'), ('c,d'), ('ü'), ('')"
@@ -609,7 +587,7 @@ fn no_name_of_a_table_is_one_of_ours() {
 
 #[test]
 fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
-    let Some((database, env)) = usual() else { return };
+    let Some((database, env)) = server_with_table() else { return };
     database.sql("INSERT INTO backlog (id) VALUES (1)");
     let pausing = env.pausing();
     let pass = env.spawn(&format!("process --ndays 1 -- {}", sh(&pausing.script)));
@@ -630,7 +608,7 @@ fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
 
 #[test]
 fn check_names_missing_indexes_and_privileges() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE orders (id bigint PRIMARY KEY, status text DEFAULT 'NEW', \
          date_inserted timestamptz DEFAULT now(), failures int, last_failure timestamptz, note text);
          CREATE INDEX ON orders (date_inserted);
@@ -649,8 +627,7 @@ fn check_names_missing_indexes_and_privileges() {
     }
     assert_contains(&env.run(check).success().stdout, "ok       index ");
     let url = database.url().replace("postgres@", "clerk@");
-    let checked = env.command(check).env("BACKLOG_DB", &url).ran();
-    assert_eq!(checked.exit, Some(1), "{checked:?}");
+    let checked = env.command(check).env("BACKLOG_DB", &url).ran().exits(1);
     let says = "GRANT UPDATE (failures, last_failure) ON \"public\".\"orders\" is missing";
     assert_contains(&checked.stdout, says);
     let process = "process --table orders --fibonacci -- /bin/true";
@@ -687,7 +664,7 @@ fn check_names_missing_indexes_and_privileges() {
 
 #[test]
 fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'NEW', date_inserted timestamptz, \
          other int NOT NULL, done text)",
     ) else {
@@ -716,7 +693,7 @@ fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
 
 #[test]
 fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'NEW', \
          date_inserted timestamptz DEFAULT now(), kind text); \
          INSERT INTO t (id, kind, status) VALUES (1, 'a', 'NEW'), (2, 'b', 'ERROR'), (3, 'c', 'NEW')",
@@ -742,7 +719,7 @@ fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
 
 #[test]
 fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
-    let Some((database, env)) = with(
+    let Some((database, env)) = server_with(
         "CREATE TABLE t (name text, id int, status text, date_inserted timestamptz, other int)",
     ) else {
         return;

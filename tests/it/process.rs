@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::testenv::{
-    DAY, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, exists, json, json_lines, sh, signal,
-    wait_until,
-};
+use crate::testenv::*;
 
 #[test]
 fn records_are_handed_to_the_handler_and_settled() {
@@ -95,8 +92,7 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     let args = "process --fibonacci --max-attempts 2 -- sh \
                 -c 'echo $BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS >&2; exit 1'";
     env.run_at(MIDNIGHT, args).silent();
-    let ran = env.run_at(MIDNIGHT + MINUTE, args);
-    assert_eq!(ran.exit, Some(1));
+    let ran = env.run_at(MIDNIGHT + MINUTE, args).exits(1);
     assert_eq!(
         ran.stderr,
         format!("backlog: record 1 failed after 2 attempts; archived: 2/2\n{}", env.back(1))
@@ -105,7 +101,7 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     env.run_at(MIDNIGHT + DAY, args).silent();
     // One attempt is one.
     env.insert_one(2, MIDNIGHT);
-    let ran = env.pass("--fibonacci --max-attempts 1 -- false").fails(1, &[]);
+    let ran = env.pass("--fibonacci --max-attempts 1 -- false").exits(1);
     assert_eq!(
         ran.stderr,
         format!(
@@ -446,8 +442,7 @@ fn a_pass_waits_for_a_lock_and_loses_no_outcome() {
         // Longer than the handlers take: they end while the table is locked.
         std::thread::sleep(Duration::from_millis(500));
         locker.execute_batch("ROLLBACK").unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        child.ran().exits(0);
         assert_eq!(env.count("SUCCESS"), 3, "{journal}");
     }
 }

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use test_support::cluster::cluster;
-
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, assert_contains, assert_lacks};
+use crate::testenv::*;
 
 /// One record of each status for each of 40 days. What failed did so on the day after its insertion.
 const ROWS: &str =
@@ -231,8 +229,7 @@ fn ages_and_statuses_that_are_not_legal_are_refused() {
 
 #[test]
 fn a_server_prunes_too_if_the_role_may_delete() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(
         "CREATE TABLE jobs (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), status text NOT NULL,
            date_inserted timestamptz NOT NULL, done_at timestamptz);
@@ -262,7 +259,7 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     );
     let keeper = TestEnv::on_as(&database, "keeper");
     fs::copy(env.path("backlog.toml"), keeper.path("backlog.toml")).unwrap();
-    let checked = keeper.run_at(MIDNIGHT, "check").fails(1, &[]).stdout;
+    let checked = keeper.run_at(MIDNIGHT, "check").exits(1).stdout;
     assert!(checked.contains("error    prune") && checked.contains("DELETE"), "{checked}");
     keeper.run_at(MIDNIGHT, &prune).fails(1, &["permission denied"]);
     assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");

@@ -2,10 +2,7 @@
 
 use std::process::Command;
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, json, json_lines,
-    limited,
-};
+use crate::testenv::*;
 
 /// Two queues, of which one is on fire, and one whose table is not there.
 pub fn env(queues: &str) -> TestEnv {
@@ -129,8 +126,7 @@ fn the_name_of_a_queue_is_no_database() {
 #[test]
 fn a_queue_that_cannot_be_looked_at_hides_no_other() {
     let env = env(&[GONE, MAILS].concat());
-    let shown = run(&env, "status");
-    assert_eq!(shown.exit, Some(1), "{shown:?}");
+    let shown = run(&env, "status").exits(1);
     let lines: Vec<_> = shown.stdout.lines().collect();
     assert!(lines[1].starts_with("gone ") && lines[1].contains("gone"), "{shown:?}");
     assert!(lines[1].contains("no table"), "{shown:?}");

@@ -1,6 +1,6 @@
 //! Commands that only read, on a server: a condition calls what it likes, and writes nothing.
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, assert_contains, quoted, sh, with_options};
+use crate::testenv::*;
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Functions that write where they may. `break_out` tries each way out of a transaction that only
@@ -154,8 +154,7 @@ fn a_command_that_only_reads_leaves_the_sessions_of_a_pooler_as_they_were() {
 
 #[test]
 fn a_dry_run_by_hand_sees_what_a_pass_has_in_hand() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     let env = table(&database);
     let pausing = env.pausing();
     let args = format!("process --now @{MIDNIGHT} --ndays 1 --jobs 2 --");

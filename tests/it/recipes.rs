@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use test_support::cluster::{Cluster, Database, cluster};
+use test_support::cluster::Database;
 use test_support::server::{Answer, Received, Server};
 
-use crate::testenv::{Ran, Runs, TestEnv, program, skipped, wait_until};
+use crate::testenv::*;
 
 const PAGE: &str = include_str!("../../docs/recipes.md");
 const DB: &str = "/srv/app/app.db";
@@ -78,7 +78,7 @@ impl Reader {
     }
 
     fn on_postgres(heading: &str) -> Option<Self> {
-        Some(Self::new(heading, Some(cluster().map(Cluster::database)?)))
+        Some(Self::new(heading, Some(database()?)))
     }
 
     fn on_both(heading: &str) -> impl Iterator<Item = Self> {

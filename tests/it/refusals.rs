@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use test_support::cluster::{Database, cluster};
 
-use crate::testenv::{
-    MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, exists, sh, wait_until,
-};
+use crate::testenv::*;
 
 /// Tables that refuse the success of record 3 and accept the others: columns and
 /// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
@@ -161,8 +159,7 @@ fn a_record_is_rehearsed_without_what_others_would_change() {
         assert_eq!(handled, ["2", "3"]);
     };
     holds(&TestEnv::with_schema(family), "FOREIGN KEY constraint failed");
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(family);
     holds(&TestEnv::on(&database), "violates foreign key constraint");
 }
@@ -170,8 +167,7 @@ fn a_record_is_rehearsed_without_what_others_would_change() {
 /// What an application does in a transaction is checked at its end.
 #[test]
 fn a_deferred_constraint_that_holds_at_the_end_refuses_nothing() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(
         "CREATE TABLE job (id INT PRIMARY KEY, status VARCHAR(9) DEFAULT 'NEW',
            at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z');
@@ -192,8 +188,7 @@ fn a_deferred_constraint_that_holds_at_the_end_refuses_nothing() {
 /// The table of schema.postgres.sql has none of that: what one record has shown is believed of the others.
 #[test]
 fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(POSTGRES_SCHEMA);
     database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 30)");
     let rolled_back = |database: &Database| {
@@ -364,8 +359,7 @@ fn a_success_that_is_refused_to_the_end_is_named() {
 
 #[test]
 fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(POSTGRES_SCHEMA);
     database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 3)");
     let env = TestEnv::on(&database);
@@ -457,8 +451,7 @@ fn a_twin_does_not_wait_for_one_whose_handler_could_not_be_run() {
 /// A row that is locked when its turn comes is asked for again, and keeps its slot.
 #[test]
 fn rows_that_are_locked_before_their_handlers_hold_up_no_other() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(TWINS);
     database
         .sql("DELETE FROM job; INSERT INTO job (id, k) SELECT n, n FROM generate_series(1, 12) n");

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use crate::testenv::{
-    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, server_with_table,
-};
+use crate::testenv::*;
 use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Values whose spelling depends on settings of a session.
@@ -180,9 +178,7 @@ fn a_user_is_told_that_row_level_security_hides_rows() {
 
 /// A database whose catalog lists an extension that is not installed.
 fn with_extension(name: &str) -> Option<(Database, TestEnv)> {
-    let database = cluster()?.database();
-    let env = TestEnv::on(&database);
-    env.run("init").success();
+    let (database, env) = server_with_table()?;
     env.run("add [1]").success();
     database.sql(&format!(
         "SET allow_system_table_mods = on;

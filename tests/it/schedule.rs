@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use test_support::mixed_ages;
 
 use crate::cron::{Line, example_lines};
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, assert_contains, json};
+use crate::testenv::*;
 
 /// What a joblog says: for each record the instants at which it was tried.
 fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {

@@ -6,10 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::testenv::{
-    Args, MIDNIGHT, Ran, Runs, SCHEMA, TestEnv, assert_contains, assert_lacks, json, quoted, sh,
-    skipped, with_options,
-};
+use crate::testenv::*;
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -1221,7 +1218,7 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
     );
     let mut pass = env.spawn(&format!("process --now @{MIDNIGHT} --ndays 1 -- {}", sh(&script)));
     staying.wait_for_begin();
-    crate::testenv::wait_until("the descendant begins", || {
+    wait_until("the descendant begins", || {
         fs::read_to_string(env.path("child")).is_ok_and(|pid| pid.ends_with('\n'))
     });
     let child = env.read("child").trim().to_string();

@@ -11,10 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::testenv::{
-    Args, Ran, Runs, TestEnv, assert_contains, assert_lacks, quoted, ran, sh, signal, skipped,
-    wait_until,
-};
+use crate::testenv::*;
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
 const RECORDS: usize = 600;
@@ -304,8 +301,7 @@ fn an_outcome_is_settled_although_the_connections_were_lost_meanwhile() {
     pausing.let_go();
     env.logs("lost a connection to postgres://");
     cluster.start();
-    let ran = machines.finished(pass);
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    machines.finished(pass).exits(0);
     assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
 }
 
@@ -480,8 +476,7 @@ fn an_outcome_is_settled_although_the_server_behind_a_pooler_was_away_meanwhile(
             false => cluster.restart(),
         }
         pausing.let_go();
-        let ran = machines.finished(pass);
-        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        machines.finished(pass).exits(0);
         assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
     }
 }
@@ -705,8 +700,7 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
         let database = if is_pooled { &pooled } else { &machines.database };
         let args = format!("process --ndays 1 -- {}", machines.handler());
         let mut command = machines.machines[0].command(&args);
-        let ended = command.env("BACKLOG_DB", database.url()).ran();
-        assert_eq!(ended.exit, Some(75), "{ended:?}");
+        let ended = command.env("BACKLOG_DB", database.url()).ran().exits(75);
         assert_lacks(&ended.stderr, "got an advisory lock");
         machines.restore_lock_function(function);
         machines.machines[0].run(&args).silent();

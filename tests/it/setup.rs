@@ -1,6 +1,6 @@
 //! `init` and `add`.
 
-use crate::testenv::{SCHEMA, TestEnv, assert_contains};
+use crate::testenv::*;
 
 #[test]
 fn init_creates_exactly_the_table_of_schema_sql() {
@@ -17,7 +17,7 @@ fn the_sqlite3_shell_runs_the_schema() {
     let schema = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).unwrap();
     match std::process::Command::new("sqlite3").arg(env.db()).stdin(schema).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(error) => return crate::testenv::skipped(&format!("schema.sql in sqlite3: {error}")),
+        Err(error) => return skipped(&format!("schema.sql in sqlite3: {error}")),
     }
     assert_eq!(env.run("add {}").success().stdout, "added 1 record\n");
 }
@@ -42,7 +42,7 @@ fn init_leaves_an_existing_table_and_journal_mode_alone() {
     env.run("add {}").success();
     let says = format!("backlog: table BACKLOG already exists in {}\n", env.db().display());
     for args in ["init", "init --minimal"] {
-        assert_eq!(env.run(args).fails(1, &[]).stderr, says);
+        assert_eq!(env.run(args).exits(1).stderr, says);
     }
     assert_eq!(env.statuses(), "1|NEW");
 }

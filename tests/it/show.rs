@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, sh, skipped};
+use crate::testenv::*;
 
 const SCHEMA: &str =
     "CREATE TABLE backlog (id {uuid} PRIMARY KEY, status text NOT NULL DEFAULT 'NEW',

@@ -1,8 +1,6 @@
 //! simulate: the load of policies, before a crontab is changed.
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, json,
-};
+use crate::testenv::*;
 
 #[test]
 fn each_attempt_is_a_line() {
@@ -259,8 +257,7 @@ fn a_picture_of_very_much_is_small_and_has_bars_alone() {
 
 /// The lines of a simulation at a terminal of so many columns.
 fn at_terminal(columns: u16, args: &str) -> Vec<String> {
-    let ran = TestEnv::empty().at_terminal(columns, &format!("simulate {args}"), "");
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let ran = TestEnv::empty().at_terminal(columns, &format!("simulate {args}"), "").exits(0);
     ran.stdout.lines().map(|line| line.trim_end_matches('\r').to_string()).collect()
 }
 
@@ -394,5 +391,5 @@ fn the_limits_of_the_queue_hold_in_a_simulation_of_its_table() {
     let args = format!("simulate --from-table --jsonl --fibonacci --for 1day --now @{MIDNIGHT}");
     let mut command = env.command(&args);
     let output = command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "4").output().unwrap();
-    assert_eq!(crate::testenv::ran(&output).success().stdout.lines().count(), 2);
+    assert_eq!(ran(&output).success().stdout.lines().count(), 2);
 }

@@ -3,7 +3,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, quoted, records, skipped};
+use crate::testenv::*;
 
 /// The lengths around the largest width that a format takes, and a long one.
 const LENGTHS: [usize; 3] = [65_535, 65_536, 1_000_000];

@@ -6,10 +6,7 @@ use std::process::Command;
 
 use rusqlite::Connection;
 
-use crate::testenv::{
-    DAY, HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv, assert_contains, assert_lacks, sh, skipped,
-    wait_until,
-};
+use crate::testenv::*;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 

@@ -5,10 +5,8 @@ use std::fs;
 use std::process::Child;
 use std::time::Duration;
 
-use crate::testenv::{
-    Args, MIDNIGHT, POSTGRES_SCHEMA, Runs, TestEnv, assert_contains, quoted, sh, signal, wait_until,
-};
-use test_support::cluster::{Cluster, cluster};
+use crate::testenv::*;
+use test_support::cluster::Cluster;
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 
@@ -106,8 +104,7 @@ fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {
 
 #[test]
 fn a_claim_on_a_server_that_does_not_end_is_ended_as_well() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
+    let Some(database) = database() else { return };
     database.sql(POSTGRES_SCHEMA);
     database.sql(
         "CREATE TABLE flag (x int);

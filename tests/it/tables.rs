@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, TestEnv, json};
-use test_support::cluster::{Cluster, Database, cluster};
+use crate::testenv::*;
+use test_support::cluster::Database;
 
 const MAPPINGS: &str = include_str!("../../docs/job-tables.toml");
 
@@ -56,7 +56,7 @@ fn check(case: &Case) {
     work_off(case, "SQLite", &env);
     assert_eq!(env.query(case.query), case.after, "on SQLite");
 
-    let Some(database) = cluster().map(Cluster::database) else { return };
+    let Some(database) = database() else { return };
     database.sql(&schema(case.queue, "postgres"));
     let there = &case.on_postgres;
     work_off(case, "PostgreSQL", &TestEnv::on(&database));
@@ -433,7 +433,7 @@ fn each_table_gets_back_what_was_archived_as_it_was() {
         let env = TestEnv::with_schema(&schema(queue, "sqlite"));
         env.write("backlog.toml", MAPPINGS);
         archive_and_restore(&env, None, queue, mapping);
-        let Some(database) = cluster().map(Cluster::database) else { continue };
+        let Some(database) = database() else { continue };
         database.sql(&schema(queue, "postgres"));
         let env = TestEnv::on(&database);
         env.write("backlog.toml", MAPPINGS);

@@ -1,6 +1,6 @@
 //! What a person sees at a terminal: lines that fit, his own time, one line for failures of one kind.
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains};
+use crate::testenv::*;
 
 /// Failed records with ids of 36 characters and long errors.
 fn env() -> TestEnv {
@@ -16,8 +16,7 @@ fn env() -> TestEnv {
 
 fn shown(env: &TestEnv, columns: u16, line: &str) -> Vec<String> {
     let line = format!("{line} --now @{MIDNIGHT}");
-    let ran = env.at_terminal(columns, &line, "");
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let ran = env.at_terminal(columns, &line, "").exits(0);
     ran.stdout.lines().map(|line| line.trim_end_matches('\r').to_string()).collect()
 }
 
@@ -73,8 +72,7 @@ fn failures_are_folded_while_a_pass_runs_and_counted_at_its_end() {
     let handler = env.script("flaky", "[ $BACKLOG_ID -gt 10 ] || { echo HTTP 503 >&2; exit 1; }");
     for (columns, whole) in [(80, true), (40, false)] {
         let line = format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}");
-        let ran = env.at_terminal(columns, &line, "");
-        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        let ran = env.at_terminal(columns, &line, "").exits(0);
         assert_eq!(ran.stdout.matches("failed, will retry").count(), 1, "{}", ran.stdout);
         let summary = if columns == 80 { "40 attempts in " } else { "10 attempts in " };
         assert_contains(&ran.stdout, summary);
@@ -115,8 +113,9 @@ fn a_pass_that_a_person_stops_says_so() {
     env.insert(3, MIDNIGHT);
     // The terminal signals the whole group of the foreground, but a handler has one of its own.
     let handler = env.script("stopping", "kill -INT $PPID; sleep 0.2");
-    let ran = env.at_terminal(80, &format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}"), "");
-    assert_eq!(ran.exit, Some(130), "{ran:?}");
+    let ran = env
+        .at_terminal(80, &format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}"), "")
+        .exits(130);
     assert_contains(&ran.stdout, "; stopped by Ctrl-C");
     assert_contains(&env.run_at(MIDNIGHT, "status").success().stdout, "stopped by Ctrl-C");
 }

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use test_support::cluster::{Database, cluster};
+use test_support::cluster::{Cluster, Database, cluster};
 
 /// 2026-11-21T00:00:00Z, a Saturday.
 pub const MIDNIGHT: i64 = 1_795_219_200;
@@ -87,8 +87,12 @@ pub const SCHEMA: &str = include_str!("../../schema.sql");
 pub const POSTGRES_SCHEMA: &str = include_str!("../../schema.postgres.sql");
 
 /// A database on the server that all tests share.
+pub fn database() -> Option<Database> {
+    cluster().map(Cluster::database)
+}
+
 pub fn server_with(sql: &str) -> Option<(Database, TestEnv)> {
-    let database = cluster()?.database();
+    let database = database()?;
     database.sql(sql);
     let env = TestEnv::on(&database);
     Some((database, env))
@@ -561,7 +565,12 @@ impl Ran {
     /// Exit 0.
     #[track_caller]
     pub fn success(self) -> Self {
-        assert_eq!(self.exit, Some(0), "{self:?}");
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.exit, Some(code), "{self:?}");
         self
     }
 

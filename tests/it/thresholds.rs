@@ -1,6 +1,6 @@
 //! `status --warn-if` and `--fail-if`: figures held to limits, as monitoring plugins have it.
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, Runs, TestEnv};
+use crate::testenv::*;
 use test_support::cluster::Cluster;
 
 fn status(env: &TestEnv, now: i64, words: &str) -> Ran {

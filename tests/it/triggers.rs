@@ -1,7 +1,7 @@
 //! What triggers, views and indexes of a SQLite database may use during a pass, which does not
 //! trust its schema.
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains};
+use crate::testenv::*;
 
 /// The usual table with what hangs on it: a full-text index, an R-tree, an expression index, a
 /// generated column, a CHECK and a view.

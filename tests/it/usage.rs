@@ -1,9 +1,7 @@
 //! Mistakes of whoever writes a command line or backlog.toml: each is told for what it is, before
 //! anything is done.
 
-use crate::testenv::{
-    MIDNIGHT, Ran, Runs, TestEnv, assert_contains, assert_lacks, one_record, quoted,
-};
+use crate::testenv::*;
 
 #[test]
 fn an_empty_command_is_told_before_the_first_record() {
@@ -247,7 +245,7 @@ fn all_that_is_missing_is_told_at_once() {
                    --post URL";
     let schedule = "no schedule: use one of --ndays, --fibonacci, --policy, --progressive";
     let says = |ran: Ran, missing: &[&str]| {
-        assert_eq!(ran.fails(2, &[]).stderr, format!("backlog: {}\n", missing.join("; ")));
+        assert_eq!(ran.exits(2).stderr, format!("backlog: {}\n", missing.join("; ")));
     };
     let process = |args: &str| without_database(&env, &format!("process {args}"));
     says(process(""), &[database, handler, schedule]);
@@ -266,12 +264,12 @@ fn all_that_is_missing_is_told_at_once() {
 #[test]
 fn a_database_that_is_not_there_is_told_with_the_command_that_creates_one() {
     let env = one_record();
-    let status = |db: &str| env.run(&format!("status --db {db}")).fails(1, &[]).stderr;
+    let status = |db: &str| env.run(&format!("status --db {db}")).exits(1).stderr;
     let says = "backlog: no database at other.db; `backlog init --db other.db` creates one\n";
     assert_eq!(status("other.db"), says);
     let missing = "the directory no/such does not exist\n";
     assert_eq!(status("no/such/a.db"), format!("backlog: no database at no/such/a.db: {missing}"));
-    let ran = env.run("init --db no/such/a.db").fails(1, &[]);
+    let ran = env.run("init --db no/such/a.db").exits(1);
     assert_eq!(ran.stderr, format!("backlog: could not create no/such/a.db: {missing}"));
 }
 

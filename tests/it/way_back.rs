@@ -3,7 +3,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, assert_lacks, quoted, skipped};
+use crate::testenv::*;
 
 const TABLE: &str = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, tries INTEGER NOT NULL DEFAULT 0, run_at TEXT, created TEXT,
     done TEXT, gone INTEGER NOT NULL DEFAULT 0);

@@ -1,7 +1,6 @@
 //! Where a webhook is said, and what is found of it before a pass.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, quoted};
 use std::process::Command;
 use test_support::server::{Answer, Server};
 

@@ -1,7 +1,6 @@
 //! How servers are reached, and what becomes of records where they are not.
 
 use super::*;
-use crate::testenv::{HOUR, MIDNIGHT, assert_contains};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,8 +16,7 @@ fn where_nobody_listens_two_records_fail_uncharged_and_the_others_stay_as_they_w
     ] {
         for schedule in ["--ndays 1", "--fibonacci", "--fibonacci --drain"] {
             let env = records(5);
-            let ran = env.pass(&format!("--post {url} {schedule}"));
-            assert_eq!(ran.exit, Some(1));
+            let ran = env.pass(&format!("--post {url} {schedule}")).exits(1);
             let begins = format!("backlog: record 3 stays as it was: {error}");
             assert!(ran.stderr.starts_with(&begins), "{}", ran.stderr);
             assert_contains(&ran.stderr, "backlog: 2 more records: the same");
@@ -144,7 +142,7 @@ fn a_server_without_tls_costs_two_records_an_attempt_and_cron_one_mail_an_hour()
     let url = format!("https://127.0.0.1:{port}/");
     let pass = |now: i64| {
         let args = format!("process --ndays 1 --post {url} --ca-file {file} --jobs 1");
-        env.run_at(now, &args).fails(1, &[]).stderr
+        env.run_at(now, &args).exits(1).stderr
     };
     let says = format!(
         "backlog: record 3 stays as it was: could not agree on TLS with 127.0.0.1:{port}: its answer is not \

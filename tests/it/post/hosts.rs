@@ -1,7 +1,6 @@
 //! Columns in the URL's host: what records may name, and what goes there.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks, quoted};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use test_support::server::Server;

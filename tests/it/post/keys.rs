@@ -1,10 +1,6 @@
 //! What tells a receiver which record it gets, and whether it has it already.
 
 use super::*;
-use crate::testenv::{
-    HOUR, MIDNIGHT, SCHEMA, TestEnv, assert_contains, quoted, server_with, server_with_table,
-    signal,
-};
 use test_support::server::{Received, Server};
 
 const SECRET: (&str, &str) = ("BACKLOG_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

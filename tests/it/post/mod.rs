@@ -10,7 +10,7 @@ mod requests;
 
 use rustls::ServerConfig;
 
-use crate::testenv::{MIDNIGHT, Ran, Runs, TestEnv, one_record, quoted, records};
+use crate::testenv::*;
 use test_support::server::{Answer, Received, Server, Trusted};
 
 const ROW: &str = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG WHERE ID = 7";

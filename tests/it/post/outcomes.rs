@@ -1,7 +1,6 @@
 //! What an answer makes of a record.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, TestEnv, assert_contains, quoted};
 use test_support::server::{Answer, Server};
 
 #[test]

@@ -2,9 +2,6 @@
 
 use super::*;
 use crate::pgmq::queue;
-use crate::testenv::{
-    HOUR, MIDNIGHT, Runs, TestEnv, assert_contains, json, server_with_table, signal, wait_until,
-};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::process::Child;
@@ -20,8 +17,7 @@ fn a_request_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
         let child = env.spawn_logging(&format!("{args} {mode}"));
         server.wait_for_received(2);
         assert!(signal("-TERM", child.id()));
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(143), "{output:?}");
+        child.ran().exits(143);
         let rows: Vec<_> = (1..=5).map(|id| format!("{id}|{UNTOUCHED}")).collect();
         assert_eq!(env.query(ROWS), rows.join("\n"));
         assert_eq!(keys(&server).into_iter().collect::<HashSet<_>>().len(), 2);
@@ -40,8 +36,7 @@ fn a_signal_lets_running_requests_end_and_settles_them() {
     assert!(signal("-TERM", child.id()));
     env.logs("stopping on signal");
     server.let_go();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    child.ran().exits(143);
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS");
     assert_eq!(server.received().len(), 2);
 }
@@ -57,8 +52,7 @@ fn a_second_signal_leaves_running_requests_no_more_time() {
     assert!(signal("-INT", child.id()));
     env.logs("stopping on signal 2");
     assert!(signal("-TERM", child.id()));
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    child.ran().exits(130);
     assert_eq!(env.query(ROW), UNTOUCHED);
 }
 
@@ -143,8 +137,7 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
     let env = records(4);
     let url = server.url("/{ID}");
     let args = format!("process --fibonacci --post {url} --give-up-on 4xx --joblog joblog");
-    let ran = env.run_at(MIDNIGHT, &format!("{args} -v"));
-    assert_eq!(ran.exit, Some(1));
+    let ran = env.run_at(MIDNIGHT, &format!("{args} -v")).exits(1);
     for line in [
         "backlog: info: record 1 succeeded (attempt 1)\n",
         "backlog: warning: record 2 failed, will retry at 2026-11-21T00:01:00Z (attempt 1): \

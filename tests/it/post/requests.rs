@@ -1,7 +1,6 @@
 //! What is sent.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, Runs, TestEnv, assert_contains, assert_lacks};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};

@@ -1,7 +1,6 @@
 //! Co-processes that die, say nothing, or write lines that are not replies.
 
 use super::*;
-use crate::testenv::{assert_contains, sh, signal};
 use std::fs;
 
 #[test]
@@ -11,7 +10,7 @@ fn only_the_oldest_record_is_charged_for_the_end_of_its_process() {
         ("sys.exit(0)", "exit status 0: no good"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9: no good"),
     ] {
-        let env = records(5);
+        let env = midnight_records(5);
         let handler = python(
             &env,
             &format!(
@@ -47,7 +46,7 @@ for it in records():
 
 #[test]
 fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
-    let env = records(3);
+    let env = midnight_records(3);
     let handler = python(
         &env,
         "for id in [read()['ID'] for _ in range(3)]: answer(id)\nsys.exit('out of memory')\n",
@@ -61,7 +60,7 @@ fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
 #[test]
 fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
     for mode in ["--ndays 1", "--fibonacci"] {
-        let env = records(6);
+        let env = midnight_records(6);
         let dies = "echo >>starts; read -r hello; read -r record; echo no good >&2; exit 3";
         let says = "record 2 stays as it was: the handler ended with exit status 3: no good; handlers \
                     were restarted 3 times; the pass stops here";
@@ -78,7 +77,7 @@ fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
 #[test]
 fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
     patiently(|timeout| {
-        let env = records(5);
+        let env = midnight_records(5);
         let options = format!("--ndays 1 --timeout {timeout} --grace 0s");
         let ran = pass(&env, &options, &sh("trap '' TERM; cat >/dev/null; sleep 1000").to_string());
         let says =
@@ -96,7 +95,7 @@ fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
 
 #[test]
 fn a_process_that_does_not_read_fails_the_oldest_record() {
-    let env = records(5);
+    let env = midnight_records(5);
     let options = "--ndays 1 --timeout 100ms --grace 0s --joblog log";
     pass(&env, options, "sleep 1000").fails(1, &["record 1 stays as it was: "]);
     let error = "timed out after 100ms: the handler does not read its input";
@@ -108,7 +107,7 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
 
 #[test]
 fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
-    let env = records(3);
+    let env = midnight_records(3);
     let words = format!("process --now @{MIDNIGHT} --ndays 1 --stream --grace 0s");
     let mut pass = env.spawn_logging(&format!("{words} -- sh -c 'cat >/dev/null; sleep 1000'"));
     env.logs("backlog: no reply yet to 3 records after 10s: does the handler speak the protocol, and flush its output?");
@@ -120,7 +119,7 @@ fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
 #[test]
 fn a_process_that_has_answered_is_not_doubted() {
     patiently(|timeout| {
-        let env = records(2);
+        let env = midnight_records(2);
         let handler = python(&env, "answer(read()['ID'])\ntime.sleep(1000)\n");
         let options = format!("--ndays 1 --timeout {timeout} --grace 0s -v");
         let ran = pass(&env, &options, &format!("python3 {handler}"));
@@ -132,7 +131,7 @@ fn a_process_that_has_answered_is_not_doubted() {
 #[test]
 fn the_successor_of_a_silent_process_handles_what_it_left() {
     patiently(|timeout| {
-        let env = records(4);
+        let env = midnight_records(4);
         let handler = format!("mkdir first 2>/dev/null && exec sleep 1000; {EXEC_SUCCEEDS}");
         let options = format!("--ndays 1 --timeout {timeout} --grace 0s");
         let ran = pass(&env, &options, &sh(&handler).to_string());
@@ -151,7 +150,7 @@ fn the_successor_of_a_silent_process_handles_what_it_left() {
 #[test]
 fn the_timeout_is_reckoned_from_the_last_answer() {
     patiently(|timeout| {
-        let env = records(10);
+        let env = midnight_records(10);
         let pause = match timeout {
             "200ms" => "0.04",
             "1s" => "0.2",
@@ -169,7 +168,7 @@ fn the_timeout_is_reckoned_from_the_last_answer() {
 
 #[test]
 fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
-    let env = records(3);
+    let env = midnight_records(3);
     let ran = pass(&env, "--ndays 1 --timeout 200ms --grace 1h", &SUCCEEDS.replace("-un", "-n"));
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
     assert_eq!(
@@ -184,7 +183,7 @@ fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
 
 #[test]
 fn a_handler_that_does_not_flush_uses_up_its_restarts() {
-    let env = records(6);
+    let env = midnight_records(6);
     let late = SUCCEEDS.replace("-un", "-n");
     let options = "--ndays 1 --window 1 --timeout 100ms --grace 1h";
     let ran = pass(&env, options, &late).fails(1, &["record 2 stays as it was: "]);
@@ -236,7 +235,7 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
         ("tick\ttack\u{1b}[1m", "is not a reply, not JSON: tick\\ttack\\u{1b}[1m"),
     ] {
         let says = format!("backlog: line 2 of the handler's output {says}");
-        let env = records(3);
+        let env = midnight_records(3);
         env.write("line", line);
         // What it says behind the wrong line does not count.
         let handler = python(
@@ -253,7 +252,7 @@ for it in records():
     answer(it["ID"])
 "#,
         );
-        let ran = pass(&env, "--fibonacci", &format!("python3 {handler}")).fails(1, &[]);
+        let ran = pass(&env, "--fibonacci", &format!("python3 {handler}")).exits(1);
         let (first, rest) = ran.stderr.split_once('\n').unwrap();
         assert!(first.starts_with(&says), "{first}");
         assert_eq!(rest, "");
@@ -264,10 +263,10 @@ for it in records():
 
 #[test]
 fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
-    let env = records(3);
+    let env = midnight_records(3);
     let handler =
         env.script("handler", "read hello\nread record\necho \"starting up $$\"\nread more");
-    let ran = pass(&env, "--fibonacci", &handler).fails(1, &[]);
+    let ran = pass(&env, "--fibonacci", &handler).exits(1);
     let (first, rest) = ran.stderr.split_once('\n').unwrap();
     let says = "backlog: line 1 of the handler's output is not a reply, not JSON: starting up ";
     assert!(first.starts_with(says), "{first}");
@@ -278,7 +277,7 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
 
 #[test]
 fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
-    let env = records(1);
+    let env = midnight_records(1);
     let handler = "cat >/dev/null & read -r hello; printf '{\"id\":1,\"outcome\":\"success\"}'";
     pass(&env, "--ndays 1", &sh(handler).to_string()).silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
@@ -286,7 +285,7 @@ fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
 
 #[test]
 fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched() {
-    let env = records(3);
+    let env = midnight_records(3);
     env.write("plain", "");
     for (handler, says) in [
         ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
@@ -316,7 +315,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
 fn a_record_for_which_a_script_finds_no_command_does_not_stop_the_others() {
     for mode in ["--ndays 1", "--fibonacci"] {
         for jobs in ["1", "2"] {
-            let env = records(3);
+            let env = midnight_records(3);
             // It ends so before it has answered anything.
             let handler = python(
                 &env,
@@ -341,7 +340,7 @@ for it in records():
 
 #[test]
 fn such_records_use_up_the_restarts_and_then_the_pass_stops() {
-    let env = records(6);
+    let env = midnight_records(6);
     let ran = pass(&env, "--ndays 1", "sh -c 'read -r hello; read -r it; exit 127'");
     let says = "record 2 stays as it was: the handler ended with exit status 127; handlers were restarted \
                 3 times; the pass stops here";

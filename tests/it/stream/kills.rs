@@ -1,9 +1,9 @@
 //! Passes that are killed again and again while a co-process has many records.
 
+use crate::testenv::*;
 use std::fs;
 
 use crate::pgmq::queue_of;
-use crate::testenv::{Ran, Runs, TestEnv, wait_until};
 use test_support::cluster::Pgmq;
 
 const RECORDS: usize = 20;

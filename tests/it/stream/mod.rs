@@ -9,7 +9,7 @@ mod stops;
 use std::fs;
 use std::process::Child;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv};
+use crate::testenv::*;
 
 /// A handler that has nothing to do. It flushes after each line, and passes over the first, which
 /// is no record.
@@ -64,7 +64,7 @@ fn begin(env: &TestEnv, options: &str, handler: &str) -> Child {
 }
 
 /// Records 1 to `count`, of which the last is handed out first.
-fn records(count: i64) -> TestEnv {
+fn midnight_records(count: i64) -> TestEnv {
     TestEnv::with_records(count, MIDNIGHT)
 }
 

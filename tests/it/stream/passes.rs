@@ -2,13 +2,10 @@
 
 use super::*;
 use crate::pgmq::queue;
-use crate::testenv::{
-    DAY, MIDNIGHT, TestEnv, exists, quoted, server_with_table, sh, skipped, wait_until,
-};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
-use test_support::cluster::{Database, cluster};
+use test_support::cluster::Database;
 
 #[test]
 fn the_examples_handle_records() {
@@ -18,9 +15,7 @@ fn the_examples_handle_records() {
 #[test]
 fn the_examples_handle_records_on_a_server() {
     the_examples_handle_records_of(|| {
-        let database = cluster()?.database();
-        let env = TestEnv::on(&database);
-        env.run("init").success();
+        let (database, env) = server_with_table()?;
         Some((env, Some(database)))
     });
 }
@@ -74,7 +69,7 @@ fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Dat
 
 #[test]
 fn the_last_attempt_of_a_record_archives_it() {
-    let env = records(1);
+    let env = midnight_records(1);
     env.sql(r#"UPDATE BACKLOG SET PAYLOAD = '{"outcome":"failure","error":"no"}'"#);
     let options = "--ndays 1 --max-attempts 2";
     let handler = obedient(&env);
@@ -87,7 +82,7 @@ fn the_last_attempt_of_a_record_archives_it() {
 
 #[test]
 fn a_process_gets_no_more_records_than_the_pass_may_try() {
-    let env = records(5);
+    let env = midnight_records(5);
     let handler = format!("tee -a seen | {}", EXEC_SUCCEEDS.trim_start_matches("exec "));
     pass(&env, "--ndays 1 --max-records 2", &sh(&handler).to_string()).silent();
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS");
@@ -96,7 +91,7 @@ fn a_process_gets_no_more_records_than_the_pass_may_try() {
 
 #[test]
 fn a_drain_keeps_its_process_from_round_to_round() {
-    let env = records(1);
+    let env = midnight_records(1);
     // The first record brings forth a second, and so on.
     let handler = python(
         &env,
@@ -117,7 +112,7 @@ for it in records():
 
 #[test]
 fn what_a_process_has_in_flight_no_other_line_gets() {
-    let env = records(5);
+    let env = midnight_records(5);
     let handler = python(
         &env,
         r#"
@@ -208,7 +203,7 @@ for it in records():
 
 #[test]
 fn what_makes_no_sense_is_said_before_anything_is_done() {
-    let env = records(1);
+    let env = midnight_records(1);
     for (args, says) in [
         ("--stream --window 0 -- touch ran", "write a whole number from 1 to 1,024"),
         ("--stream --window 1025 -- touch ran", "write a whole number from 1 to 1,024"),

@@ -1,13 +1,12 @@
 //! What a co-process is handed, and what its replies mean.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, MINUTE, Runs, TestEnv, assert_contains, assert_lacks, sh};
 use std::collections::BTreeSet;
 use std::fs;
 
 #[test]
 fn one_process_gets_all_records_as_lines_and_a_line_before_that_says_what_they_are() {
-    let env = records(3);
+    let env = midnight_records(3);
     env.sql("UPDATE BACKLOG SET PAYLOAD = '{\"a\":\"\u{1F600}\"}' WHERE ID = 2");
     let handler = format!(
         "echo $$ >>pids; env | grep -E '^(BACKLOG_(QUEUE|TABLE|MAX_ATTEMPTS|ID|ATTEMPT)|PYTHONUNBUFFERED)=' \
@@ -55,7 +54,7 @@ fn a_pass_with_nothing_to_do_starts_no_process() {
 
 #[test]
 fn a_pass_in_the_handler_of_another_does_not_hand_on_the_limit_of_that_one() {
-    let env = records(1);
+    let env = midnight_records(1);
     let handler = format!("env >env; {EXEC_SUCCEEDS}");
     let args = "process --ndays 1 --now @1795219200 --stream";
     let mut command = env.command(&format!("{args} -- {}", sh(&handler)));
@@ -68,7 +67,7 @@ fn a_pass_in_the_handler_of_another_does_not_hand_on_the_limit_of_that_one() {
 
 #[test]
 fn replies_may_come_in_any_order() {
-    let env = records(5);
+    let env = midnight_records(5);
     let handler = python(
         &env,
         r#"
@@ -103,7 +102,7 @@ const OUTCOMES: [(&str, &str); 7] = [
 #[test]
 fn each_outcome_writes_what_it_means_to_the_row() {
     for (payload, expected) in OUTCOMES {
-        let env = records(1);
+        let env = midnight_records(1);
         env.sql(&format!(
             "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, PAYLOAD = '{payload}'"
         ));
@@ -136,7 +135,7 @@ fn an_outcome_is_a_status_alone_where_nothing_is_counted() {
 
 #[test]
 fn a_record_is_snoozed_for_as_long_as_its_handler_asks() {
-    let env = records(1);
+    let env = midnight_records(1);
     env.sql(r#"UPDATE BACKLOG SET PAYLOAD = '{"outcome":"snooze","error":"busy","after":"10m"}'"#);
     pass(&env, "--fibonacci", &format!("python3 {}", obedient(&env))).silent();
     assert_eq!(rows(&env), "1|ERROR|0|snoozed until 2026-11-21T00:10:00Z: busy");
@@ -156,7 +155,7 @@ fn a_record_is_snoozed_for_as_long_as_its_handler_asks() {
 
 #[test]
 fn no_more_records_are_in_flight_than_the_window_has_room_for() {
-    let env = records(20);
+    let env = midnight_records(20);
     let path = env.path("handler.py");
     // It reads no further than the end of a line, so that what comes behind it can be seen.
     fs::write(
@@ -191,7 +190,7 @@ for answered in range(20):
 
 #[test]
 fn two_jobs_are_two_processes_that_work_at_the_same_time() {
-    let env = records(6);
+    let env = midnight_records(6);
     // None answers before the other one has a record as well.
     let handler = python(
         &env,
@@ -230,7 +229,7 @@ fn ids_may_be_any_text_and_come_back_as_text_or_as_number() {
         pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 8);
     }
-    let env = records(2);
+    let env = midnight_records(2);
     let handler = python(&env, "for it in records(): answer(str(it['ID']))\n");
     pass(&env, "--ndays 1", &format!("python3 {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 2);
@@ -256,7 +255,7 @@ fn a_composite_id_comes_back_as_a_list_or_as_it_is_shown() {
 
 #[test]
 fn what_a_process_says_on_standard_error_is_the_log() {
-    let env = records(1);
+    let env = midnight_records(1);
     let handler = format!("echo loading the model >&2; {EXEC_SUCCEEDS}");
     let ran = pass(&env, "--ndays 1 -v", &sh(&handler).to_string()).success();
     assert_contains(&ran.stderr, "handler: loading the model\n");
@@ -266,7 +265,7 @@ fn what_a_process_says_on_standard_error_is_the_log() {
 
 #[test]
 fn large_records_and_large_replies_do_not_block_each_other() {
-    let env = records(12);
+    let env = midnight_records(12);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 1000000, 'x'))");
     // The first writes while records are still being written to it, the second reads all before.
     for (reads, id) in [(1, 1), (12, 2)] {
@@ -303,7 +302,7 @@ time.sleep(1000)
 
 #[test]
 fn output_without_an_end_is_an_error_and_not_kept() {
-    let env = records(2);
+    let env = midnight_records(2);
     let handler = python(&env, ENDLESS);
     let ran = pass(&env, "--ndays 1", &format!("python3 {handler}"));
     let cut = "x".repeat(200);
@@ -315,7 +314,7 @@ fn output_without_an_end_is_an_error_and_not_kept() {
 
 #[test]
 fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
-    let env = records(1);
+    let env = midnight_records(1);
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
     pass(&env, "--ndays 1", &format!("python3 {}", python(&env, &deaf)))
         .fails(1, &["is not a reply, not JSON: xxxx"]);
@@ -395,7 +394,7 @@ fn a_number_that_may_mean_two_records_settles_neither() {
 
 #[test]
 fn a_column_named_backlog_id_is_the_tables_own() {
-    let env = records(1);
+    let env = midnight_records(1);
     env.sql("ALTER TABLE BACKLOG ADD COLUMN Backlog_ID TEXT DEFAULT 'x'");
     let text = "for it in records():\n    note('keys', *it.keys())\n    answer(it['ID'])\n";
     pass(&env, "--ndays 1", &format!("python3 {}", python(&env, text))).silent();

@@ -1,7 +1,6 @@
 //! Passes that are stopped and killed.
 
 use super::*;
-use crate::testenv::{MIDNIGHT, MINUTE, exists, sh, signal, wait_until};
 use std::collections::HashMap;
 use std::fs;
 use std::process::Child;
@@ -9,7 +8,7 @@ use std::process::Child;
 #[test]
 fn a_stopped_pass_takes_the_answers_that_come_within_the_grace() {
     for (name, exit) in [("-TERM", 143), ("-INT", 130)] {
-        let env = records(6);
+        let env = midnight_records(6);
         let handler = python(
             &env,
             r#"
@@ -24,8 +23,7 @@ note("asked")
         let child = begin(&env, "--fibonacci --window 3 --grace 1h", &format!("python3 {handler}"));
         wait_until("the handler begins", exists(&env.path("began")));
         assert!(signal(name, child.id()));
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        child.ran().exits(exit);
         assert!(env.path("asked").exists());
         let untouched = "1|NEW|0|\n2|NEW|0|\n3|NEW|0|";
         assert_eq!(rows(&env), format!("{untouched}\n4|ERROR|1|no\n5|NEW|0|\n6|SUCCESS|0|"));
@@ -35,7 +33,7 @@ note("asked")
 
 #[test]
 fn a_stopped_pass_kills_a_stubborn_handler_and_leaves_its_records_untouched() {
-    let env = records(3);
+    let env = midnight_records(3);
     let child = begin(
         &env,
         "--fibonacci --grace 0s",
@@ -43,8 +41,7 @@ fn a_stopped_pass_kills_a_stubborn_handler_and_leaves_its_records_untouched() {
     );
     wait_until("the handler begins", exists(&env.path("pid")));
     assert!(signal("-TERM", child.id()));
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    child.ran().exits(143);
     assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|NEW|0|");
     assert_eq!(env.query("SELECT count(LAST_FAILURE) FROM BACKLOG"), "0");
     let pid = env.read("pid");
@@ -53,7 +50,7 @@ fn a_stopped_pass_kills_a_stubborn_handler_and_leaves_its_records_untouched() {
 
 #[test]
 fn a_stopped_pass_hands_out_no_part_of_a_record() {
-    let env = records(2);
+    let env = midnight_records(2);
     env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 1000000, 'x'))");
     // Of a record that is longer than a pipe holds, a part is sent when the pass is stopped. To a
     // handler that looks for the id only, that part is a record.
@@ -79,7 +76,7 @@ for line in sys.stdin:
 
 #[test]
 fn a_process_that_stays_after_the_end_of_its_input_is_ended() {
-    let env = records(3);
+    let env = midnight_records(3);
     let stays = format!("{}; touch asked; sleep 1000", EXEC_SUCCEEDS.trim_start_matches("exec "));
     pass(&env, "--ndays 1 --grace 0s", &sh(&stays).to_string()).silent();
     assert_eq!(env.count("SUCCESS"), 3);
@@ -87,7 +84,7 @@ fn a_process_that_stays_after_the_end_of_its_input_is_ended() {
 
 #[test]
 fn a_signal_counts_also_while_the_handler_is_waited_for() {
-    let env = records(1);
+    let env = midnight_records(1);
     let stays = "trap '' TERM\nsed -un 's/^{\"ID\":\\([0-9]*\\),.*/{\"id\":\\1,\"outcome\":\"success\"}/p'\n\
                  touch asked; sleep 1000";
     let mut pass = begin(&env, "--ndays 1 --grace 1h", &sh(stays).to_string());
@@ -100,7 +97,7 @@ fn a_signal_counts_also_while_the_handler_is_waited_for() {
 
 #[test]
 fn a_second_signal_leaves_no_more_grace() {
-    let env = records(2);
+    let env = midnight_records(2);
     let handler = "touch began; trap '' TERM; sleep 1000; sleep 1000";
     let args = format!("process --now @{MIDNIGHT} --fibonacci --stream --grace 1h -v --");
     let mut child = env.spawn_logging(&format!("{args} {}", sh(handler)));
@@ -115,7 +112,7 @@ fn a_second_signal_leaves_no_more_grace() {
 #[test]
 fn the_end_of_the_runtime_leaves_what_is_unanswered_untouched() {
     patiently(|runtime| {
-        let env = records(3);
+        let env = midnight_records(3);
         let handler = format!(
             "read -r hello; head -n 1 | {}; touch answered; sleep 1000",
             EXEC_SUCCEEDS.trim_start_matches("exec ")
@@ -146,7 +143,7 @@ fn co_processes(pass: &Child) -> Vec<u32> {
 #[test]
 fn kills_of_the_pass_and_of_its_handler_lose_nothing_and_repeat_little() {
     for mode in ["--ndays 1", "--fibonacci"] {
-        let env = records(300);
+        let env = midnight_records(300);
         let handler = python(
             &env,
             r#"

@@ -192,7 +192,7 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
 pub struct Loads {
     /// Length of a bin: whole ticks, so that all bins have the same number of ticks.
     pub secs: i64,
-    /// Begin of the first bin in seconds after the start: the begin of a tick.
+    /// Start of the first bin in seconds after the start of the simulation. A tick starts with it.
     pub begins_at: i64,
     /// The retries in each bin of a run, which has at least one bin.
     pub of_runs: Vec<Vec<usize>>,

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::time::{Duration, Instant as Monotonic};
 
-/// The bucket holds the tokens of this time, and at least one.
+/// The full bucket holds the tokens of this time, and at least one.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Time until one more attempt is allowed, at least a microsecond.
+/// Minimum time between two attempts, at least a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit(pub Duration);
 
@@ -14,7 +14,7 @@ impl FromStr for RateLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("{text:?} is no rate; write 50/s, 100/m or 1000/h");
+        let wrong = || format!("{text:?} is not a rate; write 50/s, 100/m or 1000/h");
         let (attempts, unit) = text.split_once('/').ok_or_else(wrong)?;
         let attempts: Option<u32> = attempts.trim().parse().ok();
         let attempts = attempts.filter(|attempts| (1..=1_000_000).contains(attempts));

@@ -293,8 +293,8 @@ fn a_command_for_archived_records_is_looked_for_before_the_first_record() {
 fn what_makes_no_sense_is_a_usage_error() {
     let env = env(1);
     for (options, says) in [
-        ("--rate fast", "\"fast\" is no rate; write 50/s, 100/m or 1000/h"),
-        ("--rate 0/s", "is no rate"),
+        ("--rate fast", "\"fast\" is not a rate; write 50/s, 100/m or 1000/h"),
+        ("--rate 0/s", "is not a rate"),
         ("--max-consecutive-failures 0", "must be at least 1"),
         ("--give-up-on 0", "\"0\" is neither an exit code from 1 to 255, "),
         ("--give-up-on 256", "an exit code from 1 to 255"),

@@ -1,4 +1,4 @@
-//! Settlements: the values that are written at the begin and at the end of an attempt.
+//! Settlements: the values that are written at the start and at the end of an attempt.
 
 use crate::last_error::{OPEN, UNSENT, begun, escape_snooze, snoozed};
 use crate::record::{

@@ -80,7 +80,7 @@ pub struct PassEntry {
     #[serde(skip)]
     pub errors: Vec<String>,
     pub took_ms: u64,
-    /// The end of the last attempt, or the begin of the pass.
+    /// The end of the last attempt, or the start of the pass.
     pub last_outcome: Instant,
     /// True if all due records were tried.
     pub is_complete: bool,
@@ -145,7 +145,7 @@ impl PassEntry {
         }
     }
 
-    /// The begin of the latest pass: the end of the entry, if several passes share it.
+    /// The start of the latest pass: the end of the entry, if several passes share it.
     pub fn last_began(&self) -> Instant {
         if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
     }

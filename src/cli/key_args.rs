@@ -24,12 +24,12 @@ pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
         _ => &[],
     };
     let named = names.iter().filter_map(|name| Key::named(name));
-    let table = TABLE.iter().filter(|key| is_global(key) || is_about_a_queue(subcommand));
+    let table = TABLE.iter().filter(|key| is_global(key) || uses_queue(subcommand));
     let groups = groups.iter().copied().flatten();
     named.chain(groups).chain(table).filter(|key| key.is_option).collect()
 }
 
-pub fn is_about_a_queue(subcommand: &str) -> bool {
+pub fn uses_queue(subcommand: &str) -> bool {
     !["adopt", "completions", "man", "watchdog"].contains(&subcommand)
 }
 

@@ -19,8 +19,7 @@ use backlog_schedule::Instant;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use key_args::{
-    args_of, database_arg, global_args, handler_arg, is_about_a_queue, takes_database,
-    takes_handler,
+    args_of, database_arg, global_args, handler_arg, takes_database, takes_handler, uses_queue,
 };
 
 pub use args::{
@@ -183,7 +182,7 @@ pub enum CliCommand {
 /// Adds the keys of a subcommand as options. clap itself adds the arguments of its variant.
 fn augment(command: clap::Command) -> clap::Command {
     let name = command.get_name().to_string();
-    if !is_about_a_queue(&name) {
+    if !uses_queue(&name) {
         return command;
     }
     let database = takes_database(&name).then(database_arg);

@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::args::TableArgs;
 use super::errors::{looks_like_program, with_synonym};
-use super::key_args::{DATABASE, HANDLER, is_about_a_queue, keys_of};
+use super::key_args::{DATABASE, HANDLER, keys_of, uses_queue};
 use super::{Cli, CliCommand, command};
 use crate::options::key::{DB, EXEC, KeyKind};
 use crate::options::raw::Raw;
@@ -18,7 +18,7 @@ use crate::options::{Key, Origin, TypedOptions};
 pub struct Typed {
     pub cli: Cli,
     pub options: TypedOptions,
-    pub is_about_a_queue: bool,
+    pub uses_queue: bool,
 }
 
 impl Typed {
@@ -39,7 +39,7 @@ impl Typed {
         let mut options =
             TypedOptions { name: cli.global.queue.clone(), ..TypedOptions::default() };
         let Some((subcommand, matches)) = matches.subcommand() else {
-            return Ok(Self { cli, options, is_about_a_queue: false });
+            return Ok(Self { cli, options, uses_queue: false });
         };
         for key in keys_of(subcommand) {
             options.known.insert(key.name);
@@ -47,8 +47,8 @@ impl Typed {
                 options.layer.insert(key, value(key, matches), Origin::CommandLine);
             }
         }
-        let is_about_a_queue = is_about_a_queue(subcommand);
-        if is_about_a_queue {
+        let uses_queue = uses_queue(subcommand);
+        if uses_queue {
             let TableArgs { set, condition } = TableArgs::from_arg_matches(matches)?;
             options.set = set;
             options.layer.conditions.extend(condition);
@@ -72,7 +72,7 @@ impl Typed {
                 return Err(error);
             }
         }
-        Ok(Self { cli, options, is_about_a_queue })
+        Ok(Self { cli, options, uses_queue })
     }
 }
 

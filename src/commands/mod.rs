@@ -57,9 +57,9 @@ pub struct Console<'a> {
 }
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
-    let Typed { cli, options, is_about_a_queue } = typed;
+    let Typed { cli, options, uses_queue } = typed;
     let result = with_owner_rule(&cli, environment).and_then(|environment| {
-        let sources = if is_about_a_queue {
+        let sources = if uses_queue {
             Sources::find(cli.global.config.as_deref(), environment)?
         } else {
             Sources { environment, file: None }

@@ -36,18 +36,14 @@ impl Environment {
 
     /// Fails if root would use a file that other users can change.
     pub fn require_trusted(&self, path: &Path, kind: ownership::PathKind) -> Result<(), ExitError> {
-        match self.complaint(path, kind) {
-            Some(complaint) if self.rule == OwnerRule::Enforced => Err(usage(complaint)),
-            _ => Ok(()),
-        }
+        let complaint = self.complaint(path, kind).filter(|_| self.rule == OwnerRule::Enforced);
+        complaint.map_or(Ok(()), |complaint| Err(usage(complaint)))
     }
 
     /// For root: other users who can change a file, unless that is allowed.
     pub fn complaint(&self, path: &Path, kind: ownership::PathKind) -> Option<String> {
-        if self.rule == OwnerRule::Waived {
-            return None;
-        }
-        ownership::complaint(&self.directory.join(path), kind)
+        let is_checked = self.rule != OwnerRule::Waived;
+        is_checked.then(|| ownership::complaint(&self.directory.join(path), kind))?
     }
 
     /// A variable, which may be empty.
@@ -107,11 +103,10 @@ impl Environment {
     /// A message for each variable that limits the attempts of no queue of these.
     pub fn unknown_limits(&self, queues: &[String]) -> Vec<String> {
         let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
-        let names = self.variables.keys().filter_map(|name| name.to_str());
-        let limits =
-            names.filter(|name| name.starts_with("MAX_") && name.ends_with("_RETRY_ATTEMPTS"));
+        let is_limit = |name: &&str| name.starts_with("MAX_") && name.ends_with("_RETRY_ATTEMPTS");
+        let limits = self.variables.keys().filter_map(|name| name.to_str()).filter(is_limit);
         let mut unknown: Vec<_> =
-            limits.filter(|limit| !known.iter().any(|name| name == limit)).collect();
+            limits.filter(|name| !known.iter().any(|known| known == name)).collect();
         unknown.sort_unstable();
         let legal = listed(known.iter().map(String::as_str));
         let message = |name| format!("{name} is the limit of no queue; use one of {legal}");

@@ -345,8 +345,8 @@ impl Resolved<'_> {
         let is_above = |origin| ![Origin::File, Origin::Default].contains(&origin);
         let mut chosen = self.layers.iter().filter(|(key, ..)| chooses_table(key));
         let (key, ..) = chosen.find(|(_, _, origin)| is_above(*origin))?;
-        let is_unused =
-            file.queues().next().is_some() && file.queues().all(|queue| queue != self.name);
+        let queues: Vec<_> = file.queues().collect();
+        let is_unused = !queues.is_empty() && !queues.contains(&&*self.name);
         let (path, option) = (file.path.display(), key.long);
         is_unused.then(|| {
             format!("; --{option} names another table, so no queue of {path} applies: use --queue to name one")

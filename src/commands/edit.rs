@@ -369,7 +369,7 @@ impl EditRun<'_> {
 
     fn change(&mut self, claimed: &[Arc<Record>]) -> Result<()> {
         let Selection { command, now: at, .. } = self.selection;
-        let (transition, counter) = (command.transition.clone(), command.counter.clone());
+        let (transition, counter) = (command.transition, command.counter.clone());
         let settlement = Settlement { transition, counter, at, not_before: None };
         if self.dry_run {
             for record in claimed {

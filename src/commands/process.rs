@@ -46,12 +46,12 @@ pub fn run(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_
     }
     let Console { clock, terminal, .. } = *console;
     let (run, signals) = (random_hex::<8>()?, console.signals.begin_pass());
-    let run = Run { resolved, queue, settings, clock, terminal, run, signals };
+    let run = ProcessRun { resolved, queue, settings, clock, terminal, run, signals };
     if args.ids.is_empty() { run.pass(console) } else { run.named(args, console) }
 }
 
 /// A run of `process` over one queue.
-struct Run<'a> {
+struct ProcessRun<'a> {
     resolved: &'a Resolved<'a>,
     queue: Queue,
     settings: PassSettings<'a>,
@@ -64,7 +64,7 @@ struct Run<'a> {
 
 const BUSY: &str = "not tried: a pass has it in hand; try again later";
 
-impl Run<'_> {
+impl ProcessRun<'_> {
     fn pass(&self, console: &mut Console<'_>) -> Result<Exit> {
         let (clock, began) = (self.clock, self.clock.monotonic());
         let mut monitoring = Monitoring::new(&self.queue, &self.settings, &self.run, self.terminal);

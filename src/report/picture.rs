@@ -113,8 +113,8 @@ impl Axes {
         along(WIDTH, at as f64 / self.secs.max(1) as f64)
     }
 
-    /// The height of a load. The square root makes a hundred and one visible on one scale; it is usual for
-    /// counts, whose scatter is then the same at every height (Tukey's rootogram).
+    /// The height of a load. Its square root makes both a hundred and one visible, and gives counts the same scatter at
+    /// every height (Tukey's rootogram).
     fn height(&self, count: usize) -> i64 {
         along(HEIGHT, (count as f64 / self.peak as f64).sqrt())
     }

@@ -1,6 +1,6 @@
 
-// A page that nobody makes any more must not pass for the truth. A minute after the next one was due this
-// one is loaded again, and if it is still the old one, it says so in red.
+// An outdated page must not look current. A minute after the next page was due, the browser loads the page again. If it
+// is still the old one, it says so in red.
 (() => {
   const due = document.getElementById("due");
   const left = Date.parse(due.dateTime) + 60000 - Date.now();
@@ -12,5 +12,5 @@
   document.documentElement.classList.add("late");
   document.title = "Out of date: " + document.title;
   document.getElementById("late").textContent = "Out of date: the next page was due at "
-    + due.textContent + " UTC, and has not come. What stands below may be wrong. Does cron still make the page?";
+    + due.textContent + " UTC. The page may be wrong: does cron still make it?";
 })();

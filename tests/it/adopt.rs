@@ -138,7 +138,7 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
 
 const N: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)";
 
-/// What `adopt` says of a table `t` with 40 rows, which `{n}` numbers from 1 as `i`.
+/// Output of `adopt` for a table `t` with 40 rows, which `{n}` numbers from 1 as `i`.
 fn adopted(columns: &str, values: &str) -> Ran {
     let env = TestEnv::with_schema(&format!(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, {columns}, created_at TEXT NOT NULL);
@@ -194,7 +194,7 @@ fn what_names_and_values_leave_no_doubt_about_is_no_question() {
             "i < 30",
             r#"status = { column = "is_sent", new = 0, error = 0, success = 1 }"#,
         ),
-        // What a row may have, though none has it.
+        // Values that a row may have, though none has.
         (
             "status TEXT CHECK (status IN ('new', 'failed') OR status = 'done')",
             "'new'",
@@ -571,7 +571,7 @@ fn a_password_is_in_no_proposal() {
     assert_contains(&adopted.stdout, "db = \"postgres://");
 }
 
-/// How a proposal compares with the key of a table: see tests/tables/public/README.md.
+/// Result of comparing a proposal with the key of a table: see tests/tables/public/README.md.
 #[derive(Debug, PartialEq)]
 enum Mark {
     Right,
@@ -593,7 +593,7 @@ fn column(mapping: &toml::Table, key: &str) -> Option<String> {
 fn id_columns(mapping: &toml::Table) -> Vec<String> {
     let id = &mapping["id"];
     let several = id.as_array().into_iter().flatten().chain(id.as_str().is_some().then_some(id));
-    several.map(|it| it.as_str().unwrap().to_string()).collect()
+    several.map(|value| value.as_str().unwrap().to_string()).collect()
 }
 
 fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
@@ -608,16 +608,16 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let (queue, mapping) = mapping["queue"].as_table().unwrap().iter().next().unwrap();
     let mapping = mapping.as_table().unwrap();
     let wrong = |what: &str| Mark::Wrong(format!("{what}: {mapping:?}"));
-    let id: Vec<_> = id_columns(mapping).iter().map(|it| it.to_lowercase()).collect();
+    let id: Vec<_> = id_columns(mapping).iter().map(|name| name.to_lowercase()).collect();
     let ids = key["id"].as_array().unwrap().iter();
     let mut ids = ids.map(|id| {
         id.as_array()
             .unwrap()
             .iter()
-            .map(|it| it.as_str().unwrap().to_lowercase())
+            .map(|value| value.as_str().unwrap().to_lowercase())
             .collect::<Vec<_>>()
     });
-    if !ids.any(|it| it == id) {
+    if !ids.any(|value| value == id) {
         return wrong("id");
     }
     let dates = [texts(key, "date_inserted"), texts(key, "date_inserted_tolerable")].concat();
@@ -627,8 +627,8 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         _ => {}
     }
     let counters = [texts(key, "failures"), texts(key, "counts_tries")].concat();
-    let is_of_attempts = mapping.get("failures").is_some_and(|it| it.get("counts").is_some());
-    // What a success adds to a row that it deletes, nobody sees.
+    let is_of_attempts = mapping.get("failures").is_some_and(|value| value.get("counts").is_some());
+    // Nobody sees values that a success writes to a row that it deletes.
     let is_deleted = mapping.get("on_success").and_then(toml::Value::as_str) == Some("delete");
     match column(mapping, "failures") {
         Some(counter) if !counters.contains(&counter) => return wrong("failures"),
@@ -638,7 +638,8 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         }
         _ => {}
     }
-    if column(mapping, "last_error").is_some_and(|it| !texts(key, "last_error").contains(&it)) {
+    if column(mapping, "last_error").is_some_and(|value| !texts(key, "last_error").contains(&value))
+    {
         return wrong("last_error");
     }
     let due = mapping.get("on_failure").and_then(toml::Value::as_table).into_iter().flatten();
@@ -652,24 +653,23 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     if let (Some(status), Some(values)) = (mapping.get("status"), key.get("values")) {
         for (name, other) in [("success", vec!["success"]), ("archived", vec!["archived"])] {
             let values: Vec<_> =
-                other.iter().flat_map(|it| texts(values.as_table().unwrap(), it)).collect();
+                other.iter().flat_map(|value| texts(values.as_table().unwrap(), value)).collect();
             let said = match status.get(name) {
                 Some(toml::Value::Array(all)) => {
-                    all.iter().map(|it| it.as_str().unwrap().to_lowercase()).collect()
+                    all.iter().map(|value| value.as_str().unwrap().to_lowercase()).collect()
                 }
                 Some(toml::Value::String(one)) => vec![one.to_lowercase()],
                 Some(one) => vec![one.to_string()],
                 None => vec![],
             };
             // Labels that no row has are not in the key.
-            let is_said_otherwise = said.iter().any(|it| {
-                !values.contains(it)
-                    && key["values"]
-                        .as_table()
-                        .unwrap()
-                        .keys()
-                        .any(|name| texts(key["values"].as_table().unwrap(), name).contains(it))
-            });
+            let is_said_otherwise =
+                said.iter().any(|value| {
+                    !values.contains(value)
+                        && key["values"].as_table().unwrap().keys().any(|name| {
+                            texts(key["values"].as_table().unwrap(), name).contains(value)
+                        })
+                });
             if is_said_otherwise {
                 return wrong(name);
             }
@@ -690,9 +690,9 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         })
         .collect();
     let quoted = |name: &str| format!("CAST(\"{}\" AS text)", name.replace('"', "\"\""));
-    let names: Vec<_> = id_columns(mapping).iter().map(|it| quoted(it)).collect();
+    let names: Vec<_> = id_columns(mapping).iter().map(|name| quoted(name)).collect();
     let name = match database {
-        Some(_) => table.split('.').map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join("."),
+        Some(_) => table.split('.').map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join("."),
         None => format!("\"{table}\""),
     };
     let sql = format!(
@@ -700,7 +700,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         names.join(" || ',' || "),
         key["pending_sql"].as_str().unwrap()
     );
-    let pending = database.map_or_else(|| env.query(&sql), |it| it.query(&sql));
+    let pending = database.map_or_else(|| env.query(&sql), |server| server.query(&sql));
     let mut pending: Vec<_> = pending.lines().map(String::from).collect();
     listed.sort();
     pending.sort();
@@ -715,13 +715,13 @@ fn look(without: impl Fn(&str, &toml::Table) -> Option<String>) -> (Vec<String>,
     let (mut right, mut asked, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|it| it != "toml") {
+        if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let key: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
         let mut schema = fs::read_to_string(path.with_extension("sql")).unwrap();
-        let parts = key["table"].as_str().unwrap().split('.').map(|it| format!("\"{it}\""));
+        let parts = key["table"].as_str().unwrap().split('.').map(|name| format!("\"{name}\""));
         let table = parts.collect::<Vec<_>>().join(".");
         if let Some(condition) = without(&table, &key) {
             if key["dialect"].as_str() != Some("sqlite") {
@@ -791,7 +791,7 @@ fn what_a_row_holds_is_never_a_line_of_the_file() {
     let env = TestEnv::with_schema(odd);
     let adopted = env.run("adopt --table 'odd\nexec = [1]'");
     let parsed: toml::Table = adopted.stdout.parse().unwrap();
-    assert!(parsed["queue"].as_table().unwrap().values().all(|it| it.get("exec").is_none()));
+    assert!(parsed["queue"].as_table().unwrap().values().all(|value| value.get("exec").is_none()));
 }
 
 #[test]

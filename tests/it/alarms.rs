@@ -2,7 +2,7 @@
 
 use crate::testenv::*;
 
-/// What docs/on-call.md recommends.
+/// The limits that docs/on-call.md recommends.
 fn limits() -> Vec<String> {
     let page = include_str!("../../docs/on-call.md");
     let line = page.lines().find(|line| line.starts_with("backlog status --warn-if")).unwrap();
@@ -43,7 +43,7 @@ fn quiet(hours: i64, minutes: i64, schedule: &str) {
             env.insert_one(100 + tick, now - 30);
         }
         env.run_at(now, &format!("process {schedule} {handler}")).silent();
-        // How often a line by age runs is known once it has run some times.
+        // The interval of a line by age is known once it has run some times.
         if tick % 4 == 0 && tick > 4 {
             let said = alarm_by(&env, now + (minutes - 1) * MINUTE, schedule);
             assert!(said.starts_with("0 OK: "), "tick {tick}: {said}");

@@ -1,4 +1,4 @@
-//! What cron's mail says of archived records.
+//! Archived records in cron's mail.
 
 use crate::testenv::*;
 

@@ -18,7 +18,7 @@ use crate::page::{several, with_passes};
 use crate::queues::run as run_several;
 use crate::testenv::*;
 
-/// How long an answer may take on a loaded machine.
+/// Upper bound of the time for an answer on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The only Chromium of these tests, as each takes seconds to start. It ends with its pipe.
@@ -69,7 +69,7 @@ struct Tab {
     chromium: MutexGuard<'static, Chromium>,
     target: Value,
     session: Option<String>,
-    /// What the page asked for, and what it complained about.
+    /// Requests and complaints of the page.
     requests: Vec<String>,
     complaints: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl Tab {
     fn new() -> Option<Self> {
         static CHROMIUM: OnceLock<Option<Mutex<Chromium>>> = OnceLock::new();
         let chromium = CHROMIUM.get_or_init(|| Chromium::start().map(Mutex::new)).as_ref()?;
-        // What a failed test has left is of another tab.
+        // A failed test leaves its events in another tab.
         let chromium = chromium.lock().unwrap_or_else(PoisonError::into_inner);
         let (requests, complaints) = (Vec::new(), Vec::new());
         let mut tab = Self { chromium, target: Value::Null, session: None, requests, complaints };
@@ -278,7 +278,7 @@ fn a_browser_shows_the_page_and_asks_nobody_for_anything() {
     let text = tab.text("document.body.innerText");
     assert!(text.contains("killed (pid ") && text.contains("exit status 1"), "{text}");
     let asked: Vec<_> =
-        [&queues, &one].map(|it| format!("file://{}", it.path("page.html").display())).into();
+        [&queues, &one].map(|env| format!("file://{}", env.path("page.html").display())).into();
     assert_eq!(tab.requests, asked);
     // Its own style and script did what they are for, and were not blocked.
     assert_eq!(tab.complaints, [""; 0]);
@@ -350,12 +350,12 @@ fn a_keyboard_reaches_the_queues_and_whatever_scrolls() {
         reached.push(focused[0].as_str().unwrap().to_string());
     }
     assert_eq!(reached, ["#main", "region", "#q1", "#q2", "#q3", "region"]);
-    // What a screen reader is told.
+    // The names that a screen reader reads.
     let tree = tab.tell("Accessibility.getFullAXTree", &json!({}));
     let nodes: Vec<_> = tree["nodes"].as_array().unwrap().iter().collect();
     let named = |role: &str| {
-        let of_role = nodes.iter().filter(|it| it["role"]["value"] == role);
-        of_role.map(|it| it["name"]["value"].as_str().unwrap_or_default()).collect::<Vec<_>>()
+        let of_role = nodes.iter().filter(|node| node["role"]["value"] == role);
+        of_role.map(|node| node["name"]["value"].as_str().unwrap_or_default()).collect::<Vec<_>>()
     };
     assert!(named("heading").starts_with(&["Backlog: 3 queues", "All queues", "orders"]));
     assert!(named("columnheader").starts_with(&["Queue", "Failed", "Archived"]));

@@ -33,9 +33,9 @@ fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
     let mends = ran.stdout.contains("\"level\":\"error\"");
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
     let found = json["findings"].as_array().unwrap().iter();
-    let found = found.filter(|it| it["about"] == about);
-    let text = |it: &serde_json::Value| it.as_str().unwrap().to_string();
-    found.map(|it| format!("{} {}", text(&it["level"]), text(&it["text"]))).collect()
+    let found = found.filter(|finding| finding["about"] == about);
+    let text = |finding: &serde_json::Value| finding.as_str().unwrap().to_string();
+    found.map(|finding| format!("{} {}", text(&finding["level"]), text(&finding["text"]))).collect()
 }
 
 /// The statements that mend what `check` found, which is nothing that must be mended.
@@ -43,7 +43,7 @@ fn statements(env: &TestEnv, args: &str) -> Vec<String> {
     let ran = run(env, &format!("check --json {args}")).success();
     let json = ran.json();
     let found = json["findings"].as_array().unwrap().iter();
-    found.filter_map(|it| it["statement"].as_str().map(String::from)).collect()
+    found.filter_map(|finding| finding["statement"].as_str().map(String::from)).collect()
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn a_timer_whose_passes_come_needs_no_line() {
     assert_eq!(findings(&env, "crontab", ""), [none]);
 }
 
-/// What is found of these lines of a crontab, but good ones.
+/// The findings about these lines of a crontab, without the good ones.
 fn complaints(env: &TestEnv, lines: &str) -> Vec<String> {
     with_crontab(env, lines);
     let mut found = findings(env, "crontab", "");
-    found.retain(|it| !it.starts_with("ok "));
+    found.retain(|finding| !finding.starts_with("ok "));
     found
 }
 
@@ -408,7 +408,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         "backlog process --db /other.db --policy even -- no-such >/dev/null 2>&1".into(),
         format!("{pass} -- /bin/true 'no\u{a0}break'"),
     ];
-    let fine: String = fine.iter().map(|it| line(it)).collect();
+    let fine: String = fine.iter().map(|command| line(command)).collect();
     let fine =
         format!("{fine}MAILTO=\"\"\n{}", line(&format!("{pass} -- /bin/true >>DIR/log 2>&1")));
     assert_eq!(complaints(&env, &fine), [""; 0]);
@@ -490,15 +490,21 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
         ("--ndays 1 --jobs many -- /bin/true", "error line 1: --jobs many: write a whole number"),
     ] {
         let found = complaints(&env, &format!("@daily {pass} {words}\n"));
-        assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{words}: {found:#?}");
+        assert!(
+            found.first().is_some_and(|finding| finding.starts_with(expected)),
+            "{words}: {found:#?}"
+        );
     }
     let found = complaints(&env, &format!("BACKLOG_NDAYS=x\n@daily {pass} -- /bin/true\n"));
-    assert!(found.first().is_some_and(|it| it.starts_with("error line 2: ")), "{found:#?}");
+    assert!(
+        found.first().is_some_and(|finding| finding.starts_with("error line 2: ")),
+        "{found:#?}"
+    );
     let trust = format!("BACKLOG_TRUST_OWNER=maybe\n@daily {pass} --ndays 1 -- /bin/true\n");
     let found = complaints(&env, &trust);
     let expected =
         "warning line 2: not checked: BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
-    assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{found:#?}");
+    assert!(found.first().is_some_and(|finding| finding.starts_with(expected)), "{found:#?}");
     let nul = format!("@daily true\0x\n@daily {pass} --ndays 1 -- /bin/true\n");
     let expected = "error line 2: cron ignores the file: line 1: it contains a NUL character";
     assert_eq!(complaints(&env, &nul), [expected]);
@@ -508,7 +514,7 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
 fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
     let env = TestEnv::new();
     let handler = env.script("handler", "");
-    let is_wrong = |it: &String| !it.starts_with("ok ");
+    let is_wrong = |finding: &String| !finding.starts_with("ok ");
     for schedule in [
         "--progressive",
         "--classic",
@@ -535,7 +541,7 @@ fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
         .replace("/srv/shop/shop.db", env.db().to_str().unwrap());
     with_crontab(&env, &example);
     let found = findings(&env, "crontab", "");
-    assert_eq!(found.iter().filter(|it| it.starts_with("ok ")).count(), 9, "{found:?}");
+    assert_eq!(found.iter().filter(|finding| finding.starts_with("ok ")).count(), 9, "{found:?}");
     assert!(!found.iter().any(is_wrong), "{found:?}");
 }
 
@@ -581,7 +587,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     if ran.stdout.is_empty() {
         return skipped(&format!("/etc/cron.d in check: {}", ran.stderr));
     }
-    let lines: Vec<_> = ran.stdout.lines().filter(|it| it.contains("  crontab  ")).collect();
+    let lines: Vec<_> = ran.stdout.lines().filter(|line| line.contains("  crontab  ")).collect();
     let taken = env.path_text("bin/backlog");
     let ignored = "cron ignores the file: ";
     let trust = "it must be root's, have one name, and be writable by root alone";
@@ -662,7 +668,7 @@ fn queues_that_have_the_same_records_are_named() {
         let file = format!("[queue.a]\ntable = 't'\n{own}\n[queue.b]\n{table}{other}\n");
         env.write("backlog.toml", file);
         let found = findings(&env, "queues", "--queue a");
-        let expected: Vec<_> = Some(expected).into_iter().filter(|it| !it.is_empty()).collect();
+        let expected: Vec<_> = Some(expected).into_iter().filter(|line| !line.is_empty()).collect();
         assert_eq!(found, expected, "{other}");
     }
     // Of a queue that is only typed no more is known.
@@ -708,7 +714,11 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
         with_crontab(&env, "");
         let args = "--table=t --set=status.column=s --set=date_inserted.column=at";
         let found = findings(&env, "index", args);
-        assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
+        assert_eq!(
+            found.iter().any(|finding| finding.contains(missing)),
+            !is_fine,
+            "{index}: {found:?}"
+        );
         env.sql(&statements(&env, args).join("\n"));
         let fine = "ok indexes find pending records and single ones";
         assert_eq!(findings(&env, "index", args), [fine], "{index}");
@@ -745,7 +755,7 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     let mut pass = env.spawn(&format!("process --fibonacci --jobs 2 -- {}", sh(&held.script)));
     held.wait_for_begin();
     wait_until("both are held", || {
-        rehearse().iter().all(|it| it.starts_with("warning passes hold the "))
+        rehearse().iter().all(|finding| finding.starts_with("warning passes hold the "))
     });
     held.let_go();
     assert!(pass.wait().unwrap().success());
@@ -835,8 +845,9 @@ fn verify(env: &TestEnv, units: &str) -> Vec<String> {
     let dir = env.path("units");
     std::fs::create_dir_all(&dir).unwrap();
     let mut names = Vec::new();
-    for unit in
-        units.split("# /etc/systemd/system/").flat_map(|it| it.split("# ~/.config/systemd/user/"))
+    for unit in units
+        .split("# /etc/systemd/system/")
+        .flat_map(|unit| unit.split("# ~/.config/systemd/user/"))
     {
         let Some((name, text)) = unit.split_once('\n').filter(|(name, _)| !name.is_empty()) else {
             continue;
@@ -1048,7 +1059,7 @@ fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
         );
         let args = "--table=t --set=status.column=s --set=date_inserted.column=at";
         let found = findings(&env, "index", args);
-        let is_missing = found.iter().any(|it| it.contains(missing));
+        let is_missing = found.iter().any(|finding| finding.contains(missing));
         assert_eq!(is_missing, !is_fine, "{schema}: {found:?}");
         env.sql(&statements(&env, args).join("\n"));
         let fine = "ok indexes find pending records and single ones";

@@ -9,7 +9,7 @@ use test_support::cluster::cluster;
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 
-/// How a pass goes through its records: schedule and limits.
+/// Schedules and limits of passes.
 const MODES: [&str; 7] = [
     "--ndays 1",
     "--ndays 1 --max-records 50",

@@ -133,7 +133,7 @@ fn with_in_hand(env: &TestEnv, count: usize, schedule: &str) -> (Child, PathBuf)
     let pass = format!("process --now {now} --jobs {count_text} --max-records {count_text}");
     let child = env.spawn(&format!("{pass} {schedule} -- {holding}"));
     wait_until("all are in hand", || {
-        std::fs::read_to_string(&began).is_ok_and(|it| it.lines().count() == count)
+        std::fs::read_to_string(&began).is_ok_and(|text| text.lines().count() == count)
     });
     (child, go)
 }
@@ -189,7 +189,7 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
         };
         let mut first = pass("1").spawn().unwrap();
         wait_until("the first pass is at work", || {
-            std::fs::read_to_string(&began).is_ok_and(|it| it.lines().count() == 4)
+            std::fs::read_to_string(&began).is_ok_and(|text| text.lines().count() == 4)
         });
         let second = pass("2").output().unwrap();
         assert!(first.wait().unwrap().success() && second.status.success(), "{second:?}");
@@ -199,7 +199,7 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
         tried.sort_unstable();
         tried.dedup();
         assert_eq!(tried, (1..=300).collect::<Vec<_>>(), "{more:?}");
-        // Those that were in hand when the second one began; a drain asks for them until they are free.
+        // Records in hand when the second pass began; a drain asks for them until they are free.
         assert!(again == 0 || again <= 4 && more == "--drain", "{more:?}: {again} twice");
     }
 }
@@ -341,7 +341,9 @@ fn a_guard_that_dies_is_replaced() {
     for _ in 0..3 {
         let watchdog = watchdog_of(&child);
         assert!(signal("-KILL", &watchdog));
-        wait_until("another watchdog", || watchdog_if_any(&child).is_some_and(|it| it != watchdog));
+        wait_until("another watchdog", || {
+            watchdog_if_any(&child).is_some_and(|other| other != watchdog)
+        });
         // A watchdog that was just started may not have been told what to watch over.
         let told = || {
             let state = std::fs::read_to_string(format!("/proc/{}/status", watchdog_of(&child)));

@@ -141,7 +141,7 @@ fn a_pass_that_did_its_job_prints_nothing_also_when_handlers_failed() {
     assert_eq!(env.count("SUCCESS"), 3);
 }
 
-/// What a pass at `now` leaves, in an environment.
+/// The state that a pass at `now` leaves, in an environment.
 fn passed(now: i64, set: &dyn Fn(&mut Command)) -> String {
     let env = TestEnv::new();
     for (id, hours) in (1..).zip([0, 1, 2, 23, 24, 25]) {

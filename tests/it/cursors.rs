@@ -17,7 +17,7 @@ fn one_failed_record() -> TestEnv {
     env
 }
 
-/// What a pass by slots tries, all of which fails.
+/// The records that a pass by slots tries, all of which fail.
 fn pass(env: &TestEnv, now: i64) -> Vec<String> {
     env.run_at(now, &format!("process --progressive -- {}", env.noting("exit 1"))).silent();
     env.handled()
@@ -143,7 +143,7 @@ fn passes_with_a_wrong_clock_change_nothing_for_those_with_the_right_one() {
             let (wrong, tried) = tried_after_a_jump(mode, every, 5, clocks);
             for (tick, (tried, usual)) in tried.iter().zip(&usual).enumerate() {
                 let is_right =
-                    tried == usual || tick < 4 && usual.iter().all(|it| wrong.contains(it));
+                    tried == usual || tick < 4 && usual.iter().all(|id| wrong.contains(id));
                 assert!(is_right, "{mode:?} {clocks:?} {tick}: {tried:?}, not {usual:?}");
             }
         }

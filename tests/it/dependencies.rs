@@ -1,4 +1,4 @@
-//! What the program is built from: whose licences it depends on, and where that comes from.
+//! Dependencies: their licences and their sources.
 
 use serde_json::Value;
 use spdx::Expression;
@@ -33,7 +33,7 @@ fn every_dependency_has_a_licence_and_a_source_that_are_allowed() {
         assert!(is_allowed, "{name}: deny.toml does not allow {licence}");
         let is_known = match package["source"].as_str() {
             None => name.starts_with(env!("CARGO_PKG_NAME")) || name == "test-support",
-            Some(source) => sources.iter().any(|it| source == format!("registry+{it}")),
+            Some(source) => sources.iter().any(|registry| source == format!("registry+{registry}")),
         };
         assert!(is_known, "{name}: deny.toml does not allow {}", package["source"]);
     }

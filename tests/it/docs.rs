@@ -107,7 +107,7 @@ impl Reader {
         command.ran()
     }
 
-    /// What a block says, with what there is here.
+    /// A block of the document with the files of this machine.
     fn here(&self, code: &str) -> String {
         let handler = self.env.path_text("sync-order");
         let mut code = code.replace("/srv/app/app.db", "app.db");
@@ -293,7 +293,7 @@ fn the_commands_of_handlers_do_what_they_say() {
     assert_contains(&posted, "\nhttps://example.com/orders/2\n");
     let received = reader.hooks.received();
     assert_eq!(received.len(), 4);
-    let signed = received.iter().filter(|it| it.header("webhook-signature").is_some());
+    let signed = received.iter().filter(|request| request.header("webhook-signature").is_some());
     assert_eq!(signed.count(), 2);
     assert_eq!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'"), 8);
     for queue in ["mails", "orders", "hooks"] {
@@ -308,7 +308,8 @@ fn the_record_that_handlers_shows_is_one() {
     reader.sh("backlog add --db demo.db '{\"order\":7}'").success();
     let got = reader.sh("backlog process --db demo.db --ndays 1 -- sh -c 'cat >got' && cat got");
     let keys = |text: &str| json(text).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let shown = blocks("docs/handlers.md").into_iter().find(|it| it.language == "json").unwrap();
+    let shown =
+        blocks("docs/handlers.md").into_iter().find(|block| block.language == "json").unwrap();
     assert_eq!(keys(&got.stdout), keys(&shown.code));
 }
 
@@ -377,7 +378,7 @@ fn no_other_document_has_commands() {
     ];
     for document in documents() {
         let name = document.trim_start_matches("docs/").trim_end_matches(".md");
-        // What contributors type builds and tests: that is what runs here.
+        // The commands for contributors build and test, which is happening here.
         if followed.contains(&name) || name == "CONTRIBUTING" {
             continue;
         }

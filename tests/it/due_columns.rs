@@ -72,94 +72,94 @@ const SHOWN: &str =
 
 #[test]
 fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
-    on_both(RUN_AT, MAPPING, |it| {
-        let handler = it.env.noting("[ $BACKLOG_ID = 4 ] || exit 1");
+    on_both(RUN_AT, MAPPING, |db| {
+        let handler = db.env.noting("[ $BACKLOG_ID = 4 ] || exit 1");
         let process = format!("process --queue jobs -- {handler}");
-        it.env.run_at(MIDNIGHT, &process).success();
-        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        db.env.run_at(MIDNIGHT, &process).success();
+        assert_eq!(db.env.handled(), ["4", "2", "1"]);
         // Without a column of the last failure, and what succeeds keeps its instant.
         assert_eq!(
-            it.query(SHOWN),
+            db.query(SHOWN),
             "1|failed|1|00:01\n2|failed|1|00:01\n3|new|0|00:00\n4|done|0|10:00"
         );
-        it.env.run_at(MIDNIGHT + 59, &process).success();
-        assert_eq!(it.env.handled(), [""; 0]);
-        it.env.run_at(MIDNIGHT + 60, &process).success();
-        assert_eq!(it.env.handled(), ["2", "1"]);
-        it.env.run_at(MIDNIGHT + 120, &process).success();
-        assert_eq!(it.env.handled(), ["2", "1"]);
+        db.env.run_at(MIDNIGHT + 59, &process).success();
+        assert_eq!(db.env.handled(), [""; 0]);
+        db.env.run_at(MIDNIGHT + 60, &process).success();
+        assert_eq!(db.env.handled(), ["2", "1"]);
+        db.env.run_at(MIDNIGHT + 120, &process).success();
+        assert_eq!(db.env.handled(), ["2", "1"]);
         // Fibonacci(3) is 2.
         assert_eq!(
-            it.query("SELECT substr(CAST(run_at AS text), 12, 5) FROM jobs WHERE id = 1"),
+            db.query("SELECT substr(CAST(run_at AS text), 12, 5) FROM jobs WHERE id = 1"),
             "00:04"
         );
         // The column has the last word: an application may write it, and so may a person.
-        it.sql("UPDATE jobs SET run_at = '2026-11-21T00:02:30Z' WHERE id = 1");
-        it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
-        assert_eq!(it.env.handled(), ["1"]);
-        let explained = it.env.run_at(MIDNIGHT + 3 * MINUTE, "explain --queue jobs 2");
+        db.sql("UPDATE jobs SET run_at = '2026-11-21T00:02:30Z' WHERE id = 1");
+        db.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
+        assert_eq!(db.env.handled(), ["1"]);
+        let explained = db.env.run_at(MIDNIGHT + 3 * MINUTE, "explain --queue jobs 2");
         assert_contains(&explained.stdout, "00:04");
-        it.env.run_at(MIDNIGHT + 3 * MINUTE, "retry --queue jobs 2").success();
-        assert_eq!(it.query(SHOWN).lines().nth(1), Some("2|new|3|00:03"));
-        it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
-        assert_eq!(it.env.handled(), ["2"]);
+        db.env.run_at(MIDNIGHT + 3 * MINUTE, "retry --queue jobs 2").success();
+        assert_eq!(db.query(SHOWN).lines().nth(1), Some("2|new|3|00:03"));
+        db.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
+        assert_eq!(db.env.handled(), ["2"]);
     });
 }
 
 #[test]
 fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
     let config = format!("{MAPPING}\nwhere = \"(run_at IS NULL OR run_at <= {{clock}})\"\n");
-    on_both(RUN_AT, &config, |it| {
-        let process = format!("process --queue jobs -- {}", it.env.noting("exit 1"));
+    on_both(RUN_AT, &config, |db| {
+        let process = format!("process --queue jobs -- {}", db.env.noting("exit 1"));
         // By the machine's own clock, as the condition has it.
-        it.env.run(&process).success();
-        assert_eq!(it.env.handled(), ["4", "2", "1"]);
-        let status = it.env.run("status --queue jobs --json").success();
+        db.env.run(&process).success();
+        assert_eq!(db.env.handled(), ["4", "2", "1"]);
+        let status = db.env.run("status --queue jobs --json").success();
         assert_contains(&status.stdout, r#""ERROR":{"total":3"#);
-        it.env.run(&process).success();
-        assert_eq!(it.env.handled(), [""; 0]);
-        it.env.run("retry --queue jobs 2").success();
-        it.env.run("retry --queue jobs --all").success();
-        assert_eq!(it.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
-        assert_contains(&it.env.run("explain --queue jobs 3").success().stdout, "2999");
-        it.env.run(&process).success();
-        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        db.env.run(&process).success();
+        assert_eq!(db.env.handled(), [""; 0]);
+        db.env.run("retry --queue jobs 2").success();
+        db.env.run("retry --queue jobs --all").success();
+        assert_eq!(db.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
+        assert_contains(&db.env.run("explain --queue jobs 3").success().stdout, "2999");
+        db.env.run(&process).success();
+        assert_eq!(db.env.handled(), ["4", "2", "1"]);
     });
 }
 
 #[test]
 fn a_record_that_kills_its_pass_waits_as_if_it_had_failed() {
-    on_both(RUN_AT, MAPPING, |it| {
-        let killer = it.env.script("killer", "kill -9 $PPID");
-        let ran = it.env.pass(&format!("--queue jobs --max-records 1 -- {killer}"));
+    on_both(RUN_AT, MAPPING, |db| {
+        let killer = db.env.script("killer", "kill -9 $PPID");
+        let ran = db.env.pass(&format!("--queue jobs --max-records 1 -- {killer}"));
         assert_eq!(ran.exit, None, "{ran:?}");
-        assert_eq!(it.query(SHOWN).lines().last(), Some("4|failed|1|00:01"));
+        assert_eq!(db.query(SHOWN).lines().last(), Some("4|failed|1|00:01"));
     });
 }
 
 #[test]
 fn by_slots_the_next_one_is_written_until_there_is_none() {
-    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\""), |it| {
-        let process = format!("process --queue jobs -- {}", it.env.noting("exit 1"));
-        it.env.run_at(MIDNIGHT, &process).success();
-        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\""), |db| {
+        let process = format!("process --queue jobs -- {}", db.env.noting("exit 1"));
+        db.env.run_at(MIDNIGHT, &process).success();
+        assert_eq!(db.env.handled(), ["4", "2", "1"]);
         // Inserted at ten o'clock the day before, the records have slots in each hour of the day.
-        it.env.run_at(MIDNIGHT + HOUR, &process).success();
-        assert_eq!(it.env.handled().len(), 3);
-        it.env.run_at(MIDNIGHT + 36 * HOUR, &process).success();
-        assert_eq!(it.env.handled().len(), 3);
+        db.env.run_at(MIDNIGHT + HOUR, &process).success();
+        assert_eq!(db.env.handled().len(), 3);
+        db.env.run_at(MIDNIGHT + 36 * HOUR, &process).success();
+        assert_eq!(db.env.handled().len(), 3);
         // After two days they have had all of them.
         let years = "SELECT DISTINCT substr(CAST(run_at AS text), 1, 4) FROM jobs WHERE id <> 3";
-        assert_eq!(it.query(years), "2286");
-        it.env.run_at(MIDNIGHT + 72 * HOUR, &process).success();
-        assert_eq!(it.env.handled(), [""; 0]);
+        assert_eq!(db.query(years), "2286");
+        db.env.run_at(MIDNIGHT + 72 * HOUR, &process).success();
+        assert_eq!(db.env.handled(), [""; 0]);
     });
 }
 
 #[test]
 fn a_schedule_that_does_not_know_the_next_attempt_is_refused() {
-    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "ndays = 7"), |it| {
-        it.env.run("process --queue jobs -- /bin/true").fails(
+    on_both(RUN_AT, &MAPPING.replace("fibonacci = true", "ndays = 7"), |db| {
+        db.env.run("process --queue jobs -- /bin/true").fails(
             2,
             &["on_failure sets run_at to {next}", "--policy, --fibonacci or --progressive"],
         );
@@ -183,29 +183,29 @@ fn archived_rows_without_a_status_are_told_and_brought_back() {
         on_archive = { failed_at = "{now}" }
         on_restore = { failed_at = "{null}" }
     "#;
-    on_both(schema, config, |it| {
+    on_both(schema, config, |db| {
         let all = "SELECT id, attempts, failed_at IS NULL, locked_at IS NULL, created_at IS NULL FROM jobs ORDER BY id";
-        let before = it.query(all);
-        it.env.run("archive --queue jobs 1").success();
-        assert_ne!(it.query(all), before);
-        let list = it.env.run("list --queue jobs --status ARCHIVED").success();
+        let before = db.query(all);
+        db.env.run("archive --queue jobs 1").success();
+        assert_ne!(db.query(all), before);
+        let list = db.env.run("list --queue jobs --status ARCHIVED").success();
         assert!(list.stdout.contains("\n1 ") && list.stdout.contains("\n3 "), "{list:?}");
         assert!(!list.stdout.contains("\n2 ") && !list.stdout.contains("\n4 "), "{list:?}");
-        let status = it.env.run("status --queue jobs --json").success();
+        let status = db.env.run("status --queue jobs --json").success();
         assert_contains(&status.stdout, r#""ARCHIVED":{"total":2"#);
-        it.env.run("restore --queue jobs 1").success();
-        assert_eq!(it.query(all), before);
-        it.env.run("restore --queue jobs --all").success();
-        assert_eq!(it.query("SELECT attempts FROM jobs WHERE id = 3 AND failed_at IS NULL"), "0");
-        // What is another's stays so.
-        assert!(it.env.run("restore --queue jobs 4").success().stdout.contains("not pending"));
-        let config = it.env.path("backlog.toml");
+        db.env.run("restore --queue jobs 1").success();
+        assert_eq!(db.query(all), before);
+        db.env.run("restore --queue jobs --all").success();
+        assert_eq!(db.query("SELECT attempts FROM jobs WHERE id = 3 AND failed_at IS NULL"), "0");
+        // A row of another worker stays its own.
+        assert!(db.env.run("restore --queue jobs 4").success().stdout.contains("not pending"));
+        let config = db.env.path("backlog.toml");
         let in_vain =
             std::fs::read_to_string(&config).unwrap().replace("on_restore", "# on_restore");
         std::fs::write(&config, in_vain).unwrap();
-        it.env.run("archive --queue jobs 1").success();
-        it.env.run("restore --queue jobs 1").exits(1);
-        assert_eq!(it.query("SELECT count(*) FROM jobs WHERE failed_at IS NULL"), "3");
+        db.env.run("archive --queue jobs 1").success();
+        db.env.run("restore --queue jobs 1").exits(1);
+        assert_eq!(db.query("SELECT count(*) FROM jobs WHERE failed_at IS NULL"), "3");
     });
 }
 
@@ -216,21 +216,21 @@ fn each_record_may_have_a_maximum_of_its_own() {
         INSERT INTO jobs VALUES (1, 'NEW', 0, 1, '2026-11-20T10:00:00Z'), (2, 'ERROR', 1, 3, '2026-11-20T10:00:00Z'),
           (3, 'ERROR', 2, 3, '2026-11-20T10:00:00Z'), (4, 'ERROR', 99, NULL, '2026-11-20T10:00:00Z'), (5, 'ERROR', 99, 0, '2026-11-20T10:00:00Z'),
           (6, 'ERROR', 3, 3, '2026-11-20T10:00:00Z')";
-    on_both(schema, "max_attempts = { column = \"max_attempts\" }\nprogressive = true\n", |it| {
-        let handler = it.env.noting("echo $BACKLOG_MAX_ATTEMPTS; exit 1");
+    on_both(schema, "max_attempts = { column = \"max_attempts\" }\nprogressive = true\n", |db| {
+        let handler = db.env.noting("echo $BACKLOG_MAX_ATTEMPTS; exit 1");
         let process = format!("process --queue jobs --drain -- {handler}");
-        let ran = it.env.run_at(MIDNIGHT + HOUR, &process);
+        let ran = db.env.run_at(MIDNIGHT + HOUR, &process);
         ran.fails(
             1,
             &["record 1 failed after 1 attempt; archived", "record 3 failed after 3 attempts"],
         );
         let status = "SELECT id, status FROM jobs WHERE id IN (1, 3, 4, 5, 6) ORDER BY id";
-        assert_eq!(it.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
-        assert_contains(&it.env.run("explain --queue jobs 2").success().stdout, "of 3 attempts");
-        // What is typed counts before the column.
-        it.env.run_at(MIDNIGHT + HOUR, "process --queue jobs --max-attempts 9 --dry-run").success();
+        assert_eq!(db.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
+        assert_contains(&db.env.run("explain --queue jobs 2").success().stdout, "of 3 attempts");
+        // The command line counts before the column.
+        db.env.run_at(MIDNIGHT + HOUR, "process --queue jobs --max-attempts 9 --dry-run").success();
         let none = "explain --queue jobs --max-attempts 9 2";
-        assert!(it.env.run(none).success().stdout.contains("of 9 attempts"));
+        assert!(db.env.run(none).success().stdout.contains("of 9 attempts"));
     });
 }
 
@@ -242,10 +242,10 @@ fn a_counter_of_attempts_counts_the_one_that_succeeds() {
     for (counts, after) in [("attempts", "1|1\n2|4\n3|1"), ("failures", "1|0\n2|3\n3|1")] {
         let config =
             format!("failures = {{ column = \"attempts\", counts = \"{counts}\" }}\nndays = 7");
-        on_both(schema, &config, |it| {
-            let handler = it.env.script("handler", "[ $BACKLOG_ID != 3 ]");
-            it.env.pass(&format!("--queue jobs -- {handler}")).success();
-            assert_eq!(it.query("SELECT id, attempts FROM jobs ORDER BY id"), after);
+        on_both(schema, &config, |db| {
+            let handler = db.env.script("handler", "[ $BACKLOG_ID != 3 ]");
+            db.env.pass(&format!("--queue jobs -- {handler}")).success();
+            assert_eq!(db.query("SELECT id, attempts FROM jobs ORDER BY id"), after);
         });
     }
 }
@@ -257,15 +257,15 @@ fn null_may_be_a_status() {
         INSERT INTO jobs VALUES (1, NULL, '2026-11-20T10:00:00Z'), (2, 'error', '2026-11-20T10:00:00Z'), (3, 'ok', '2026-11-20T10:00:00Z'),
           (4, NULL, '2026-11-20T10:00:00Z'), (5, 'null', '2026-11-20T10:00:00Z')";
     let config = "status = { column = \"status\", new = \"{null}\", error = \"error\", success = \"ok\", archived = \"dead\" }\nndays = 7";
-    on_both(schema, config, |it| {
-        let handler = it.env.noting("[ $BACKLOG_ID != 4 ]");
-        it.env.pass(&format!("--queue jobs -- {handler}")).success();
-        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+    on_both(schema, config, |db| {
+        let handler = db.env.noting("[ $BACKLOG_ID != 4 ]");
+        db.env.pass(&format!("--queue jobs -- {handler}")).success();
+        assert_eq!(db.env.handled(), ["4", "2", "1"]);
         let all = "SELECT id, coalesce(status, '-') FROM jobs ORDER BY id";
-        assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|error\n5|null");
-        it.env.run("archive --queue jobs 4").success();
-        it.env.run("restore --queue jobs 4").success();
-        assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|-\n5|null");
+        assert_eq!(db.query(all), "1|ok\n2|ok\n3|ok\n4|error\n5|null");
+        db.env.run("archive --queue jobs 4").success();
+        db.env.run("restore --queue jobs 4").success();
+        assert_eq!(db.query(all), "1|ok\n2|ok\n3|ok\n4|-\n5|null");
     });
 }
 
@@ -276,26 +276,26 @@ fn an_insertion_date_may_be_an_expression() {
         INSERT INTO jobs VALUES (1, 'NEW', '20.11.2026', '10:00:00'), (2, 'NEW', '21.11.2026', '10:00:00'), (3, 'NEW', '20.10.2026', '10:00:00'),
           (4, 'NEW', '', '')";
     let config = "date_inserted = { sql = \"substr(day, 7, 4) || '-' || substr(day, 4, 2) || '-' || substr(day, 1, 2) || ' ' || clock\" }\nndays = 7";
-    on_both(schema, config, |it| {
-        let handler = it.env.noting("cat >> rows; exit 1");
+    on_both(schema, config, |db| {
+        let handler = db.env.noting("cat >> rows; exit 1");
         let now = MIDNIGHT + 12 * HOUR;
-        let ran = it.env.run_at(now, &format!("process -v --queue jobs -- {handler}")).success();
-        assert_eq!(it.env.handled(), ["2", "1"]);
+        let ran = db.env.run_at(now, &format!("process -v --queue jobs -- {handler}")).success();
+        assert_eq!(db.env.handled(), ["2", "1"]);
         assert_contains(&ran.stderr, "1 pending record is not tried");
         // The handler gets the row as it is.
-        let rows = std::fs::read_to_string(it.env.path("rows")).unwrap();
+        let rows = std::fs::read_to_string(db.env.path("rows")).unwrap();
         assert!(rows.lines().all(|row| row.matches(':').count() == 6), "{rows}");
-        let list = it.env.run_at(now, "list --queue jobs").success().stdout;
+        let list = db.env.run_at(now, "list --queue jobs").success().stdout;
         assert!(
             list.contains("2026-11-21T10:00:00Z") && list.contains("2026-10-20T10:00:00Z"),
             "{list}"
         );
         let typed = "explain --queue jobs 2";
-        assert!(it.env.run_at(now, typed).success().stdout.contains("inserted 2026-11-21"));
-        it.env.run("check --queue jobs");
+        assert!(db.env.run_at(now, typed).success().stdout.contains("inserted 2026-11-21"));
+        db.env.run("check --queue jobs");
         let wrong = "list --queue jobs --set 'date_inserted.sql=nosuch || clock'";
-        it.env.run(wrong).fails(1, &["date_inserted.sql", "nosuch"]);
-        it.env.run("add --queue jobs {}").fails(1, &["expression"]);
+        db.env.run(wrong).fails(1, &["date_inserted.sql", "nosuch"]);
+        db.env.run("add --queue jobs {}").fails(1, &["expression"]);
     });
 }
 
@@ -304,17 +304,17 @@ fn records_without_a_date_go_by_count_in_the_order_of_their_ids() {
     let schema = "
         CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, failures INTEGER, last_failure {instant});
         INSERT INTO jobs VALUES (1, 'NEW', 0, NULL), (2, 'ERROR', 2, '2026-11-20T23:59:00Z'), (3, 'ERROR', 1, '2026-11-20T23:59:00Z')";
-    on_both(schema, "date_inserted = false\nfibonacci = true\n", |it| {
-        let handler = it.env.noting("exit 1");
-        it.env
+    on_both(schema, "date_inserted = false\nfibonacci = true\n", |db| {
+        let handler = db.env.noting("exit 1");
+        db.env
             .run_at(MIDNIGHT, &format!("process --queue jobs --max-records 1 -- {handler}"))
             .success();
-        it.env.pass(&format!("--queue jobs -- {handler}")).success();
-        assert_eq!(it.env.handled(), ["1", "3", "2"]);
-        it.env.run("list --queue jobs").success();
-        it.env.run("status --queue jobs").success();
+        db.env.pass(&format!("--queue jobs -- {handler}")).success();
+        assert_eq!(db.env.handled(), ["1", "3", "2"]);
+        db.env.run("list --queue jobs").success();
+        db.env.run("status --queue jobs").success();
         let by_age = "process --queue jobs --ndays 3 -- /bin/true";
-        it.env.run(by_age).fails(2, &["no record has an age", "--fibonacci"]);
+        db.env.run(by_age).fails(2, &["no record has an age", "--fibonacci"]);
     });
 }
 
@@ -323,10 +323,10 @@ fn an_error_is_cut_to_its_limit() {
     let schema = "
         CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, error TEXT, date_inserted {instant});
         INSERT INTO jobs VALUES (1, 'NEW', NULL, '2026-11-20T10:00:00Z')";
-    on_both(schema, "last_error = { column = \"error\", max = 11 }\nndays = 7", |it| {
-        let handler = it.env.script("handler", "echo a very long story of a failure >&2; exit 1");
-        it.env.pass(&format!("--queue jobs -- {handler}")).success();
-        assert_eq!(it.query("SELECT error FROM jobs"), "a very long");
+    on_both(schema, "last_error = { column = \"error\", max = 11 }\nndays = 7", |db| {
+        let handler = db.env.script("handler", "echo a very long story of a failure >&2; exit 1");
+        db.env.pass(&format!("--queue jobs -- {handler}")).success();
+        assert_eq!(db.query("SELECT error FROM jobs"), "a very long");
     });
 }
 
@@ -356,8 +356,8 @@ const OF_ONE: &str = "
 fn a_column_of_days_is_no_due_column_and_an_empty_one_gets_seconds() {
     // The insertion date is a day, and no row says how the due column is spelt.
     let days = ONE.replace("'2026-11-20T10:00:00Z', '2026-11-20T10:00:00Z'", "NULL, '2026-11-20'");
-    on_both(&days, &format!("{OF_ONE}where = \"done_at IS NULL\""), |it| {
-        assert_eq!(tries(it, &[0, 1, 2, 59, 60, 61]), 2);
+    on_both(&days, &format!("{OF_ONE}where = \"done_at IS NULL\""), |db| {
+        assert_eq!(tries(db, &[0, 1, 2, 59, 60, 61]), 2);
     });
     let Some(cluster) = cluster() else { return skipped("due dates by the day: no server") };
     let database = cluster.database();
@@ -375,8 +375,8 @@ fn a_condition_with_a_lower_bound_on_the_due_column_still_has_its_records() {
     on_both(
         ONE,
         &format!("{OF_ONE}where = \"run_at >= '2026-11-01' AND done_at IS NULL\""),
-        |it| {
-            assert_eq!(tries(it, &[0, 1, 60]), 2);
+        |db| {
+            assert_eq!(tries(db, &[0, 1, 60]), 2);
         },
     );
 }
@@ -386,20 +386,20 @@ fn what_stands_for_no_date_is_due_and_what_is_none_is_named() {
     on_both(
         &ONE.replace("run_at {instant}", "run_at TEXT"),
         &format!("{OF_ONE}where = \"done_at IS NULL\""),
-        |it| {
-            it.sql(
+        |db| {
+            db.sql(
             "INSERT INTO jobs (id, run_at, created_at) VALUES (2, '0', '2026-11-20T10:00:00Z'), (3, ' ', '2026-11-20T10:00:00Z'),
                (4, '-0001-11-30 00:00:00', '2026-11-20T10:00:00Z'), (5, '20.11.2026 10:00', '2026-11-20T10:00:00Z')",
         );
-            assert_eq!(tries(it, &[0]), 4);
-            let checked = it.env.run("check --queue jobs");
+            assert_eq!(tries(db, &[0]), 4);
+            let checked = db.env.run("check --queue jobs");
             assert!(
                 checked
                     .stdout
                     .contains("1 pending record never due, because that is no date: 5 with"),
                 "{checked:?}"
             );
-            let explained = it.env.run("explain --queue jobs 5").success().stdout;
+            let explained = db.env.run("explain --queue jobs 5").success().stdout;
             let why = "not tried: its due column holds no date; `backlog check` shows it\n";
             assert!(explained.contains(why) && !explained.contains("2286"), "{explained}");
         },
@@ -447,16 +447,16 @@ fn what_is_done_is_not_archived_whatever_a_condition_says() {
         failures = "tries"
         on_archive = { tries = 50 }
     "#;
-    on_both(schema, config, |it| {
+    on_both(schema, config, |db| {
         assert!(
-            it.env
+            db.env
                 .run("restore --queue jobs --all")
                 .success()
                 .stdout
                 .contains("restored 1 record\n")
         );
         assert_eq!(
-            it.query("SELECT id, state, tries FROM jobs ORDER BY id"),
+            db.query("SELECT id, state, tries FROM jobs ORDER BY id"),
             "1|new|0\n2|done|51\n3|running|60"
         );
     });
@@ -481,14 +481,14 @@ fn without_a_date_another_row_with_the_same_id_is_left_alone() {
 
 #[test]
 fn a_record_that_the_application_put_off_is_made_due_by_its_name_only() {
-    on_both(RUN_AT, MAPPING, |it| {
+    on_both(RUN_AT, MAPPING, |db| {
         let at = MIDNIGHT + HOUR;
         assert!(
-            it.env.run_at(at, "retry --queue jobs --all").success().stdout.contains("made due 0")
+            db.env.run_at(at, "retry --queue jobs --all").success().stdout.contains("made due 0")
         );
-        it.env.run_at(at, "retry --queue jobs 3").success();
-        assert_eq!(it.query(SHOWN).lines().nth(2), Some("3|new|0|01:00"));
-        assert!(it.env.run_at(at, "retry --queue jobs 2").stdout.contains("is due already"));
+        db.env.run_at(at, "retry --queue jobs 3").success();
+        assert_eq!(db.query(SHOWN).lines().nth(2), Some("3|new|0|01:00"));
+        assert!(db.env.run_at(at, "retry --queue jobs 2").stdout.contains("is due already"));
     });
 }
 
@@ -497,9 +497,9 @@ fn a_comment_in_an_expression_ends_there() {
     let schema = "
         CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, created {instant});
         INSERT INTO jobs VALUES (1, 'NEW', '2026-11-20T10:00:00Z')";
-    on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |it| {
-        it.env.pass(&format!("--queue jobs -- {}", it.env.noting("exit 0"))).success();
-        assert_eq!(it.env.handled(), ["1"]);
+    on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |db| {
+        db.env.pass(&format!("--queue jobs -- {}", db.env.noting("exit 0"))).success();
+        assert_eq!(db.env.handled(), ["1"]);
     });
 }
 
@@ -521,16 +521,16 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         where = "done_at IS NULL AND kind = 'mail'"
         on_success = { done_at = "{now}", result = "ok" }
     "#;
-    on_both(schema, config, |it| {
-        let handler = it.env.script("handler", "[ $BACKLOG_ID = 1 ]");
-        it.env.pass(&format!("--queue jobs --ndays 1 -- {handler}")).silent();
+    on_both(schema, config, |db| {
+        let handler = db.env.script("handler", "[ $BACKLOG_ID = 1 ]");
+        db.env.pass(&format!("--queue jobs --ndays 1 -- {handler}")).silent();
         // 3 is of another queue, and 4 holds what no success writes.
-        let status = it.env.run_at(MIDNIGHT, "status --queue jobs").success().stdout;
+        let status = db.env.run_at(MIDNIGHT, "status --queue jobs").success().stdout;
         let totals = ["SUCCESS", "ERROR", "not pending"].map(|name| total(&status, name));
         assert_eq!(totals, [1, 1, 2], "{status}");
-        let listed = it.env.run("list --queue jobs --status SUCCESS").success().stdout;
+        let listed = db.env.run("list --queue jobs --status SUCCESS").success().stdout;
         assert!(listed.lines().count() == 2 && listed.contains("\n1 "), "{listed}");
-        let explained = it.env.run_at(MIDNIGHT, "explain --queue jobs --ndays 1 1");
+        let explained = db.env.run_at(MIDNIGHT, "explain --queue jobs --ndays 1 1");
         let explained = explained.success().stdout;
         assert_contains(
             &explained,
@@ -539,7 +539,7 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         // An archived record might hold the same, unless `where_archived` tells.
         let archives = "on_archive={done_at=\"{now}\",result=\"ok\"}";
         let status =
-            it.env.run(&format!("status --queue jobs --set {}", quoted(archives))).success().stdout;
+            db.env.run(&format!("status --queue jobs --set {}", quoted(archives))).success().stdout;
         assert_eq!(["SUCCESS", "not pending"].map(|name| total(&status, name)), [0, 3], "{status}");
     });
 }

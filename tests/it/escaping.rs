@@ -1,4 +1,4 @@
-//! What others wrote is shown on one line, and with nothing in it that hides or rearranges text.
+//! Foreign text: shown on one line, without characters that hide or rearrange text.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ fn what_stands_in_a_row_is_shown_in_characters_that_show() {
         let text = |json: &serde_json::Value| json.to_string().contains("a\u{202e}b\u{2028}c");
         let values = said.lines().map(|line| serde_json::from_str(line).unwrap());
         assert!(
-            args.starts_with("check") || values.into_iter().any(|it| text(&it)),
+            args.starts_with("check") || values.into_iter().any(|value| text(&value)),
             "the same value"
         );
     }

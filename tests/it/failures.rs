@@ -24,9 +24,9 @@ fn groups(env: &TestEnv, args: &str) -> Vec<(String, u64, String)> {
     let ran = env.run(&format!("failures --json {args}")).success();
     let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
-        .map(|it| {
-            let text = |name: &str| it[name].as_str().unwrap_or_default().to_string();
-            (text("error"), it["records"].as_u64().unwrap(), text("since"))
+        .map(|line| {
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_string();
+            (text("error"), line["records"].as_u64().unwrap(), text("since"))
         })
         .collect()
 }
@@ -50,7 +50,7 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     let status = env.run("status --json").json();
     assert_eq!(status["failures"][1]["group"], "cdf66eff");
     assert_eq!(status["failures"][1]["ids"], serde_json::json!([10, 11, 12]));
-    // What is shown of single records has the errors, too.
+    // Commands that show single records show the errors, too.
     let listed = env.run("list --status ERROR --order oldest").success().stdout;
     assert_contains(&listed, "HTTP 503 Service Unavailable");
     let explained = env.run("explain 14").success().stdout;
@@ -232,10 +232,10 @@ fn two_lines_keep_the_errors_of_both() {
     };
     failing("1", "no route");
     failing("2", "no disk");
-    let mut found: Vec<_> = groups(&env, "").into_iter().map(|it| it.0).collect();
+    let mut found: Vec<_> = groups(&env, "").into_iter().map(|group| group.0).collect();
     found.sort();
     assert_eq!(found, ["no disk", "no route"]);
-    // What somebody else has written is passed over.
+    // Rows that somebody else has written are passed over.
     env.state("REPLACE INTO errors VALUES ('', 'BACKLOG', 'not JSON', 7, 'no such id', NULL)");
     assert_eq!(groups(&env, "").len(), 2);
 }

@@ -229,7 +229,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
             let ran = env.run_at(MIDNIGHT, &args).fails(1, &[says]);
             let lines: Vec<_> = ran.stderr.lines().collect();
             assert!(lines[0].starts_with("backlog: record 3 stays as it was: "), "{lines:?}");
-            // What was started gets another chance, with other records.
+            // A handler that was started gets another chance, with other records.
             if handler.starts_with("sh ") {
                 assert!(lines[1..] != [""; 0], "{lines:?}");
             } else {

@@ -148,7 +148,7 @@ fn options(long: &str) -> Vec<String> {
     let lines = long.lines().filter(|line| line.starts_with("  ")).map(str::trim_start);
     let options = lines.filter(|line| line.starts_with('-'));
     let long = |line: &str| {
-        line.split([' ', ',', '.', '[']).find(|it| it.starts_with("--")).map(String::from)
+        line.split([' ', ',', '.', '[']).find(|word| word.starts_with("--")).map(String::from)
     };
     options.filter_map(long).collect()
 }
@@ -158,12 +158,12 @@ fn every_option_has_an_example() {
     let env = TestEnv::empty();
     let helps: Vec<_> = COMMANDS.iter().map(|command| help(&env, command, "--help")).collect();
     let examples: String =
-        helps.iter().filter_map(|it| it.split_once("\nExamples:")).map(|it| it.1).collect();
+        helps.iter().filter_map(|help| help.split_once("\nExamples:")).map(|help| help.1).collect();
     let says = [examples, helps.concat().split("[example: ").skip(1).collect()].concat();
     let says: Vec<_> = says.split([' ', '\n', ']']).collect();
     let mut count = 0;
     for option in helps.iter().flat_map(|long| options(long)) {
-        // What these do is told by their names, or by a form in their text.
+        // Their names, or a form in their text, say what they do.
         if ["--help", "--version", "--verbose", "--set", "--config"].contains(&option.as_str()) {
             continue;
         }
@@ -231,7 +231,7 @@ fn an_unknown_option_gets_the_tip_of_the_parser() {
     }
 }
 
-/// What bash completes, with these words on its command line.
+/// Completions of bash for these words on its command line.
 fn completed(env: &TestEnv, words: &str) -> String {
     let script = r#"
         source <(backlog completions bash)
@@ -296,7 +296,7 @@ fn there_is_a_manual_page_for_each_command() {
         {
             assert!(text.contains(&format!("\n.SH {section}\n")), "{name}: {section}");
         }
-        // What --help says.
+        // The text of --help.
         let about = help(&env, command, "-h").lines().next().unwrap().replace('-', "\\-");
         assert!(text.contains(&about), "{name}: {about}");
     }

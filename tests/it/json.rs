@@ -90,15 +90,18 @@ impl Schema {
                 }
                 "required" => {
                     let names = it.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-                    let has =
-                        |name: &&str| value.as_object().is_none_or(|it| it.contains_key(*name));
+                    let has = |name: &&str| {
+                        value.as_object().is_none_or(|object| object.contains_key(*name))
+                    };
                     if let Some(name) = names.into_iter().find(|name| !has(name)) {
                         return Err(format!("{place}: {name} is missing"));
                     }
                 }
                 "additionalProperties" => {
                     let known = |name: &String| {
-                        keywords.get("properties").is_some_and(|it| it.get(name).is_some())
+                        keywords
+                            .get("properties")
+                            .is_some_and(|properties| properties.get(name).is_some())
                     };
                     let members = value.as_object().into_iter().flatten();
                     for (name, member) in members.filter(|(name, _)| !known(name)) {

@@ -2,7 +2,7 @@
 
 use crate::testenv::*;
 
-/// What only shows records.
+/// Commands that only show records.
 const SHOWING: [&str; 8] = [
     "status --fibonacci",
     "list --fibonacci",

@@ -143,7 +143,7 @@ fn imports(text: &str) -> Vec<(bool, String)> {
         }
     }
     let words = rest.split(|c: char| !c.is_alphanumeric() && !['_', ':'].contains(&c));
-    let is_inner = |word: &&str| ["crate::", "super::"].iter().any(|it| word.starts_with(it));
+    let is_inner = |word: &&str| ["crate::", "super::"].iter().any(|root| word.starts_with(root));
     found.extend(words.filter(is_inner).map(|word| (false, word.trim_end_matches(':').into())));
     found
 }
@@ -168,7 +168,8 @@ fn expanded(tree: &str) -> Vec<String> {
 
 fn crates() -> [(&'static str, Graph); 3] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["src", "crates/store/src", "crates/schedule/src"].map(|it| (it, Graph::read(&root.join(it))))
+    ["src", "crates/store/src", "crates/schedule/src"]
+        .map(|part| (part, Graph::read(&root.join(part))))
 }
 
 #[test]

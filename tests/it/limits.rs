@@ -1,4 +1,4 @@
-//! What ends attempts early and what keeps them back, on every kind of handler.
+//! Limits that end or delay attempts, for every kind of handler.
 
 use crate::testenv::*;
 
@@ -69,7 +69,7 @@ fn so_many_failures_in_a_row_stop_the_pass_and_leave_the_rest_untouched() {
     env.run_at(MIDNIGHT, &args).fails(1, &says);
     assert_eq!(env.handled(), ["9", "8", "7", "6", "5", "4"]);
     assert_eq!((env.count("NEW"), env.count("ERROR"), env.count("SUCCESS")), (3, 5, 1));
-    // What is left goes first the next time, and counts from nothing.
+    // The remaining records go first the next time, and count from zero.
     assert_eq!(env.run_at(MIDNIGHT + 59 * MINUTE, &args).exits(1).stderr, "", "once an hour");
     assert_eq!(env.handled(), ["3", "2", "1"]);
     env.run_at(MIDNIGHT + HOUR, &args).fails(1, &says);

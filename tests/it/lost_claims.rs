@@ -43,7 +43,7 @@ impl Scene {
         self.first.command(&args).env("BACKLOG_DB", url).stderr(log).spawn().unwrap()
     }
 
-    /// How the first pass ended.
+    /// Result of the first pass.
     fn finished(&self, pass: Child) -> Ran {
         let output = pass.wait_with_output().unwrap();
         Ran { stderr: fs::read_to_string(self.first.path("log")).unwrap(), ..ran(&output) }

@@ -60,11 +60,11 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
     assert_eq!(line(&b, "--set table=c --set ndays=0.5"), "c --ndays 0.5");
     assert_eq!(line(&b, "--set table=c --table a"), "a --ndays 9");
     for (conditions, says) in [(["1", "no_such = 1"], 1), (["1", "1"], 0)] {
-        let [one, other] = conditions.map(|it| format!("where={it}"));
+        let [one, other] = conditions.map(|condition| format!("where={condition}"));
         let args = format!("status --ndays 5 --set {} --set {}", quoted(&one), quoted(&other));
         assert_eq!(env.run(&args).exit, Some(says), "both hold");
     }
-    // Whoever chooses a schedule chooses all of it.
+    // A schedule in one layer replaces the whole schedule of the layers below.
     assert_eq!(line(&b, "--progressive"), "b --progressive");
     let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];
     assert_eq!(line(&env_policy, "--queue q"), "a --progressive 1d/5m,7d/1h");
@@ -325,7 +325,7 @@ fn a_condition_that_the_charge_makes_false_does_not_lose_the_outcome() {
     env.pass(&format!("--queue t -- {}", env.noting("exit $(($BACKLOG_ID - 1))"))).silent();
     assert_eq!(env.handled(), ["2", "1"]);
     assert_eq!(env.query("SELECT id, done, tries FROM t"), "1|1|4\n2|0|5\n3|0|5");
-    // What the application finishes meanwhile is left as it is.
+    // A row that the application finishes meanwhile is left as it is.
     env.sql("UPDATE t SET tries = 0 WHERE id = 2");
     let pause = env.pausing();
     let args = format!("process --queue t --now @1795219200 -- {}", sh(&pause.script));
@@ -921,7 +921,9 @@ fn no_attempt_is_counted_where_something_else_stands() {
                 env.run_at(MIDNIGHT, &args).fails(1, &[&column, found, says]);
             }
             let checked = env.run(&format!("check --queue {queue}")).exits(1);
-            let mends = |it: &str| it.starts_with("error    columns     ") && it.contains(found);
+            let mends = |finding: &str| {
+                finding.starts_with("error    columns     ") && finding.contains(found)
+            };
             assert!(checked.stdout.lines().any(mends), "{checked:?}");
             env.run(&format!("list --queue {queue}")).success();
             assert_eq!(env.handled(), [""; 0]);

@@ -41,7 +41,8 @@ fn series(env: &TestEnv) -> BTreeMap<String, f64> {
 fn value(env: &TestEnv, name: &str, labels: &[&str]) -> Option<f64> {
     let found = series(env);
     let mut found = found.iter().filter(|(series, _)| {
-        series.starts_with(&format!("{name}{{")) && labels.iter().all(|it| series.contains(it))
+        series.starts_with(&format!("{name}{{"))
+            && labels.iter().all(|label| series.contains(label))
     });
     let first = found.next().map(|(_, value)| *value);
     assert!(found.next().is_none(), "{name} {labels:?}");
@@ -170,7 +171,7 @@ fn counters_never_fall_over_hundreds_of_passes_whatever_is_killed() {
         assert!(now[0] >= before[0] && now[1] >= before[1], "pass {pass}: {before:?} {now:?}");
         before = now;
     }
-    // What a killed pass had settled is counted by the next one.
+    // The next pass counts the records that a killed pass had settled.
     let fails = (0..PASSES).filter(|pass| pass % 3 == 0 && pass % 30 != 14).count();
     assert_eq!(before, [(PASSES - fails as i64) as f64, fails as f64]);
 }

@@ -1,8 +1,8 @@
-//! What packages have beside the program: the units of systemd, and the Kubernetes CronJob.
+//! Files of the packages beside the program: the units of systemd, and the Kubernetes CronJob.
 
 use crate::testenv::*;
 
-/// What `crontab` prints for a queue of this backlog.toml, as if the package were installed.
+/// Output of `crontab` for a queue of this backlog.toml, as if the package were installed.
 fn crontab(file: &str, args: &str) -> String {
     let env = TestEnv::empty();
     env.write("backlog.toml", file);

@@ -21,14 +21,14 @@ fn read(env: &TestEnv) -> String {
     env.read("page.html")
 }
 
-/// What stands between two texts.
+/// The text between two texts.
 #[track_caller]
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from:?} in {text}"));
     rest.split_once(to).unwrap_or_else(|| panic!("no {to:?} in {rest}")).0
 }
 
-/// What a reader sees of a piece of HTML, with one blank between words.
+/// The visible text of a piece of HTML, with one blank between words.
 fn seen(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {
@@ -224,9 +224,9 @@ fn headings_tables_and_regions_have_names() {
     let page = read(&env);
     assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{page}");
     let levels = page.match_indices("<h").filter_map(|(at, _)| page[at + 2..].chars().next());
-    let levels: Vec<_> = levels.filter_map(|it| it.to_digit(10)).collect();
+    let levels: Vec<_> = levels.filter_map(|level| level.to_digit(10)).collect();
     assert_eq!(levels[..2], [1, 2], "{levels:?}");
-    assert!(levels.windows(2).all(|it| it[1] <= it[0] + 1), "{levels:?}");
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
     // Each table scrolls in a region that a keyboard reaches and a screen reader names.
     let tables = page.matches("<table").count();
@@ -244,7 +244,7 @@ fn headings_tables_and_regions_have_names() {
         page.matches("role=\"img\" aria-label=").count()
     );
     let ids: Vec<_> =
-        page.split(" id=\"").skip(1).map(|it| it.split('"').next().unwrap()).collect();
+        page.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     let unique: std::collections::HashSet<_> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len(), "{ids:?}");
     for named in page.split("labelledby=\"").skip(1) {
@@ -272,7 +272,7 @@ fn a_page_takes_the_place_of_the_last_one_at_once() {
     );
     assert_contains(&second, "2026-11-21T01:00:00Z");
     assert_eq!((mode("page.html"), &*env.read("victim")), (0o640, "whole"));
-    let names = fs::read_dir(env.path("")).unwrap().map(|it| it.unwrap().file_name());
+    let names = fs::read_dir(env.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     let new = names.filter(|name| name.to_str().unwrap().ends_with(".new")).count();
     assert_eq!(new, 1, "only the one that somebody else has made");
 }

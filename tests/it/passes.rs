@@ -9,7 +9,7 @@ use crate::testenv::*;
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
     let ran = env.run_at(now, "status").success();
     let section = ran.stdout.split("\n\n").nth(3).unwrap_or_default().to_string();
-    // How long they took is up to the machine.
+    // Their durations depend on the machine.
     section.lines().map(without_took).collect()
 }
 
@@ -99,7 +99,8 @@ fn a_pass_that_does_not_come_is_missed() {
     let pass = |minute: i64, line: &str| {
         env.run_at(MIDNIGHT + minute * MINUTE, &format!("process {line} -- true")).silent();
     };
-    let count = |at: i64| passes(&env, at).iter().filter(|it| it.contains("no pass for")).count();
+    let count =
+        |at: i64| passes(&env, at).iter().filter(|line| line.contains("no pass for")).count();
     let age = "--ndays 1";
     // Nobody knows whether these are a habit.
     (0..4).for_each(|tick| pass(tick * 5, age));
@@ -111,7 +112,7 @@ fn a_pass_that_does_not_come_is_missed() {
     assert_eq!(env.passes(last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
     assert_eq!(env.passes(last)["lines"][0]["every_secs"], 300);
 
-    // What is said of the interval counts more than what was usual.
+    // A given interval counts more than the usual one.
     (0..=12).for_each(|tick| pass(tick * 5, "--fibonacci --every 2h"));
     let lines = env.passes(last)["lines"].clone();
     assert!(lines.as_array().unwrap().iter().any(|line| line["every_secs"] == 7_200), "{lines}");
@@ -196,7 +197,7 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
         passes(&env, MIDNIGHT + 4 * MINUTE),
         [format!("running since 2026-11-21T00:00:00Z (pid {pid}), last outcome 4 m ago")]
     );
-    // What is in hand has not failed.
+    // Records in hand have not failed.
     let status = env.run_at(MIDNIGHT, "status --json").success().stdout;
     assert_contains(&status, "\"failed\":0,\"in_hand\":1,");
     assert_contains(&status, "\"failures\":[]");
@@ -287,7 +288,7 @@ fn of_a_command_line_only_the_options_of_its_schedule_are_kept() {
     env.run(&format!("process {schedule} {secret}")).silent();
     env.run("process --ndays 3 -- curl -u joe:secret http://secret/").silent();
     let found = std::fs::read_dir(env.path("test.db.backlog")).unwrap();
-    for path in found.map(|it| it.unwrap().path()) {
+    for path in found.map(|entry| entry.unwrap().path()) {
         let kept = std::fs::read(&path).unwrap();
         let has_secret = kept.windows(6).any(|window| window == b"secret");
         assert!(!has_secret, "{}: {}", path.display(), String::from_utf8_lossy(&kept));
@@ -309,7 +310,7 @@ fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
     let pass = |minutes: i64| {
         env.run_at(MIDNIGHT + minutes * MINUTE, "process --ndays 1 -- false").silent();
     };
-    (0..4).for_each(|it| pass(20 * it));
+    (0..4).for_each(|number| pass(20 * number));
     assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR).len(), 1, "four times is no habit");
     pass(80);
     assert_eq!(passes(&env, MIDNIGHT + 140 * MINUTE).len(), 1);

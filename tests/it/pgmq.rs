@@ -203,7 +203,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     let mend = |verb: &str, ids: &str| env.run(&format!("{verb} --pgmq jobs {ids}"));
     assert_eq!(mend("retry", "1").success().stdout, "made due 1 record\n");
     assert_eq!(database.query("SELECT count(*) FROM pgmq.read('jobs', 30, 1)"), "1");
-    // What somebody has just read may be in their hands.
+    // A message that somebody has just read may be in their hands.
     let busy = mend("archive", "1 2 9").exits(1);
     assert_eq!(
         busy.stdout,
@@ -389,7 +389,7 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     let group = json(&env.run("failures --pgmq jobs --json").success().stdout);
     assert_eq!((&group["records"], &group["pattern"]), (&2.into(), &"order * is unknown".into()));
     assert_contains(&env.run("explain --pgmq jobs 2").success().stdout, ": order 2 is unknown\n");
-    // What waits cannot be told from what another worker has in hand.
+    // Waiting messages look like those that another worker has in hand.
     show(&database);
     let archived = "archive --pgmq jobs --failure unknown --dry-run";
     assert!(env.run(archived).success().stdout.ends_with("would archive 2 records\n"));
@@ -466,7 +466,9 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     // The successor of a watchdog that dies gets the deadline.
     let watchdog = watchdog_of(&pass);
     assert!(signal("-KILL", &watchdog));
-    wait_until("another watchdog", || watchdog_if_any(&pass).is_some_and(|it| it != watchdog));
+    wait_until("another watchdog", || {
+        watchdog_if_any(&pass).is_some_and(|other| other != watchdog)
+    });
     std::thread::sleep(Duration::from_millis(500));
     assert!(signal("-STOP", pass.id()));
     wait_for_death(&env, &staying);

@@ -20,7 +20,7 @@ fn check(events: &[&str]) -> Server {
 /// The paths that were asked for, without their queries.
 fn events(server: &Server) -> Vec<String> {
     let path = |path: &str| path.split('?').next().unwrap().replace("/S3krit", "");
-    server.received().iter().map(|it| path(&it.path)).collect()
+    server.received().iter().map(|request| path(&request.path)).collect()
 }
 
 fn pass(env: &TestEnv, ping: &str, words: &str) -> Ran {
@@ -74,7 +74,7 @@ fn a_service_may_have_a_url_for_each_event() {
     let answers = ["/begun", "/fine", "/bad"].map(|path| (path, ok()));
     let server = Server::new(&answers);
     let urls = |events: &[&str]| {
-        let urls = events.iter().map(|it| it.replace("URL", &server.url("")));
+        let urls = events.iter().map(|event| event.replace("URL", &server.url("")));
         format!("ping={{{}}}", urls.collect::<Vec<_>>().join(", "))
     };
     let pass = |urls: &str, handler: &str| {
@@ -83,7 +83,7 @@ fn a_service_may_have_a_url_for_each_event() {
     };
     pass(&urls(&["success='URL/fine'", "failure='URL/bad'"]), "false").fails(1, &["archived"]);
     pass(&urls(&["start='URL/begun'", "success='URL/fine'"]), "true").silent();
-    let paths: Vec<_> = server.received().iter().map(|it| it.path.clone()).collect();
+    let paths: Vec<_> = server.received().iter().map(|request| request.path.clone()).collect();
     assert_eq!(paths, ["/bad", "/begun", "/fine"], "and no run is told where it is not expected");
     let wrong = urls(&["succes='URL/fine'"]);
     pass(&wrong, "true").fails(2, &["no key \"succes\"; use one of start, success, failure"]);
@@ -248,7 +248,8 @@ fn queues_do_not_wait_for_the_pings_of_each_other() {
     command.env_remove("BACKLOG_DB").env("BACKLOG_PING", server.url("/S3krit/{line}"));
     let child = command.spawn().unwrap();
     server.wait_for_received(4);
-    let told: Vec<_> = events(&server).into_iter().filter(|it| it.ends_with("/start")).collect();
+    let told: Vec<_> =
+        events(&server).into_iter().filter(|event| event.ends_with("/start")).collect();
     assert_eq!(told, ["/a-policy-even/start", "/b-policy-even/start"]);
     server.let_go();
     child.ran().success();

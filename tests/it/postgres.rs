@@ -620,7 +620,7 @@ fn check_names_missing_indexes_and_privileges() {
     };
     let check = "check --table orders --fibonacci -- /bin/true";
     let found = env.run(check).success().stdout;
-    let statements: Vec<_> = found.lines().filter_map(|it| it.split_once("CREATE")).collect();
+    let statements: Vec<_> = found.lines().filter_map(|line| line.split_once("CREATE")).collect();
     assert_eq!(statements.len(), 2, "{found}");
     for (_, statement) in statements {
         database.sql(&format!("CREATE{statement}"));
@@ -683,7 +683,7 @@ fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
         let check = format!("check --table=t --ndays=1 {options} -- /bin/true");
         let found = env.run(&check).stdout;
         assert_eq!(found.contains(missing), !is_fine, "{index}: {found}");
-        let statements = found.lines().filter_map(|it| it.split_once("CREATE"));
+        let statements = found.lines().filter_map(|line| line.split_once("CREATE"));
         statements.for_each(|(_, statement)| database.sql(&format!("CREATE{statement}")));
         let found = env.run(&check).stdout;
         assert!(found.contains("ok       index "), "{index}: {found}");

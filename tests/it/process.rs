@@ -187,7 +187,7 @@ fn a_dry_run_says_what_and_why_and_touches_nothing() {
     );
     assert_eq!(std::fs::read(env.db()).unwrap(), before);
     assert!(!env.path("test.db.backlog").exists());
-    // What it says is what the pass then does.
+    // The pass then does what the dry run lists.
     let handler = env.noting("exit 1");
     let args = format!("process --fibonacci --max-records 2 --max-attempts 9 -- {handler}");
     env.run_at(MIDNIGHT, &args).silent();
@@ -243,7 +243,7 @@ fn the_joblog_has_one_line_for_each_attempt() {
         assert!(line["duration_ms"].as_u64().unwrap() < 60_000);
         let run = line["run"].as_str().unwrap();
         assert!(
-            run.len() == 16 && run.bytes().all(|it| b"0123456789abcdef".contains(&it)),
+            run.len() == 16 && run.bytes().all(|byte| b"0123456789abcdef".contains(&byte)),
             "{run}"
         );
         for changing in ["duration_ms", "run"] {

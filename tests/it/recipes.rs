@@ -47,7 +47,7 @@ fn blocks(heading: &str) -> Vec<Block> {
 struct Reader {
     env: TestEnv,
     database: Option<Database>,
-    /// What the page says, and what is here in place of it.
+    /// Texts of the page, with their substitutes here.
     replaced: Vec<(String, String)>,
     blocks: Vec<Block>,
     /// Rows that were inserted.
@@ -98,7 +98,7 @@ impl Reader {
         self.replaced.insert(0, (page.into(), here.into()));
     }
 
-    /// What a block says, with what there is here.
+    /// A block of the page with these substitutes.
     fn here(&self, code: &str) -> String {
         self.replaced.iter().fold(code.into(), |code, (page, here)| code.replace(page, here))
     }
@@ -192,7 +192,7 @@ impl Reader {
         self.ids.set(first + count - 1);
     }
 
-    /// How many are pending.
+    /// Number of pending records.
     fn pending(&self) -> usize {
         self.query("SELECT count(*) FROM orders WHERE status IN ('NEW', 'ERROR')").parse().unwrap()
     }
@@ -206,7 +206,7 @@ impl Reader {
         wait_until("handlers run", || self.log().len() >= lines);
     }
 
-    /// How the database finds the pending rows of the queue's condition.
+    /// Query plan for the pending rows of the queue's condition.
     fn plan(&self) -> String {
         let file: toml::Table =
             fs::read_to_string(self.env.path("backlog.toml")).unwrap().parse().unwrap();
@@ -244,7 +244,7 @@ fn noting(fails: &str) -> String {
 /// Runs two passes over half of the records each until nothing is pending, and kills both of them so often.
 fn work_off_under_kills(reader: &Reader, kills: usize) {
     let spawn = || {
-        // What has failed is due at once. A watchdog may still have a record.
+        // Failed records are due at once. A watchdog may still have a record.
         reader.sh("backlog retry --all");
         ["--shard 1/2", "--shard 2/2"].map(|shard| reader.spawn(shard))
     };
@@ -341,8 +341,8 @@ fn a_failed_record_stops_its_customer_until_it_is_archived() {
             ["NEW 0 0 0 0 0 0 0 0 0", "ERROR 1 0 0 0 0 0 0 0 1", "SUCCESS 3 0 0 0 0 0 0 0 3"]
         {
             let mut lines =
-                status.lines().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
-            assert!(lines.any(|it| it == line), "{line}: {status}");
+                status.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+            assert!(lines.any(|text| text == line), "{line}: {status}");
         }
         reader.sh("backlog archive 2").success();
         reader.follow().silent();
@@ -361,12 +361,12 @@ fn the_conditions_of_order_and_fairness_use_their_index() {
     ] {
         for reader in Reader::on_both(heading) {
             for heading in ["Strict order per customer", "One at a time per customer"] {
-                let tables = blocks(heading).into_iter().filter(|it| it.language == "sql");
+                let tables = blocks(heading).into_iter().filter(|block| block.language == "sql");
                 let is_there = heading == "Strict order per customer" || index == "orders_new";
-                tables.filter(|_| is_there).for_each(|it| reader.sql(&it.code));
+                tables.filter(|_| is_there).for_each(|block| reader.sql(&block.code));
             }
-            reader.blocks_in("toml").for_each(|it| {
-                fs::write(reader.env.path("backlog.toml"), reader.here(&it.code)).unwrap();
+            reader.blocks_in("toml").for_each(|block| {
+                fs::write(reader.env.path("backlog.toml"), reader.here(&block.code)).unwrap();
             });
             reader.insert(1, 2_000);
             reader.insert(2, 2_000);
@@ -385,7 +385,8 @@ fn the_conditions_of_order_and_fairness_use_their_index() {
 
 /// The table of the first recipe, in another one.
 fn with_orders(reader: &Reader) {
-    let table = blocks("Strict order per customer").into_iter().find(|it| it.language == "sql");
+    let table =
+        blocks("Strict order per customer").into_iter().find(|block| block.language == "sql");
     reader.sql(&table.unwrap().code);
     reader.prepare();
 }
@@ -419,7 +420,7 @@ fn a_customer_with_many_records_does_not_hold_up_another() {
     for reader in Reader::on_both("A customer with many records delays nobody") {
         with_orders(&reader);
         let index =
-            blocks("One at a time per customer").into_iter().find(|it| it.language == "sql");
+            blocks("One at a time per customer").into_iter().find(|block| block.language == "sql");
         reader.sql(&index.unwrap().code);
         let waits = "while [ ! -e go ]; do sleep 0.01; done";
         reader.command("sync-order", &format!("echo $1 >>log; [ $1 != 150 ] || {waits}"));
@@ -431,7 +432,7 @@ fn a_customer_with_many_records_does_not_hold_up_another() {
         fs::write(reader.env.path("go"), "").unwrap();
         pass.ran().silent();
         let log = reader.log();
-        let place = |id: &str| log.iter().position(|it| it == id).unwrap();
+        let place = |id: &str| log.iter().position(|other| other == id).unwrap();
         assert_eq!(place("1001"), 100);
         assert!(place("1002") <= place("150") + 201, "{}", place("1002"));
         assert_eq!(log[place("1001") + 1], "101");
@@ -448,7 +449,7 @@ fn a_task_waits_for_all_that_it_needs() {
         reader.sql("INSERT INTO needs VALUES (2, 1), (3, 1), (4, 2), (4, 3)");
         reader.follow().silent();
         let log = reader.log();
-        let place = |id: &str| log.iter().position(|it| it == id).unwrap();
+        let place = |id: &str| log.iter().position(|other| other == id).unwrap();
         assert_eq!(log.len(), 4);
         assert!(place("1") < place("2") && place("1") < place("3"), "{log:?}");
         let waiting = reader.blocks_in("sql").last().unwrap();
@@ -530,7 +531,8 @@ fn a_queue_replaces_the_loop_that_did_the_same() {
     for reader in Reader::on_both_at_one_time("Replace a while loop") {
         reader.prepare();
         reader.command("sync-order", "echo $1 >>log; [ $1 != 4 ]");
-        let commands: Vec<_> = reader.blocks_in("sh").map(|it| reader.here(&it.code)).collect();
+        let commands: Vec<_> =
+            reader.blocks_in("sh").map(|block| reader.here(&block.code)).collect();
         let [before, after] = commands.as_slice() else { panic!("{commands:?}") };
         let states = || reader.query("SELECT state, count(*) FROM orders GROUP BY 1 ORDER BY 1");
         reader.sql("INSERT INTO orders (id) VALUES (1), (2), (3), (4), (5)");
@@ -541,7 +543,7 @@ fn a_queue_replaces_the_loop_that_did_the_same() {
         reader.sh(after).silent();
         assert_eq!(states(), "done|6\nfailed|1");
         reader.sh(after).silent();
-        assert_eq!(reader.log().iter().filter(|it| *it == "4").count(), 2);
+        assert_eq!(reader.log().iter().filter(|id| *id == "4").count(), 2);
     }
 }
 
@@ -873,7 +875,7 @@ fn orders_of_mysql_are_taken_over_and_written_back() {
         assert_eq!(states(), "1done 2queued 3done 4taken");
         reader.follow().success();
         assert_eq!(states(), "1done 2queued 3done 4done");
-        assert_eq!(reader.log().iter().filter(|it| *it == "4").count(), 1);
+        assert_eq!(reader.log().iter().filter(|id| *id == "4").count(), 1);
     }
 }
 

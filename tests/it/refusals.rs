@@ -202,7 +202,7 @@ fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
     assert!((1..15).contains(&(after - before)), "{before} to {after}");
 }
 
-/// What Django makes of each foreign key.
+/// The constraints that Django makes of each foreign key.
 #[test]
 fn a_deferred_foreign_key_is_found_by_the_rehearsal() {
     let env = TestEnv::with_schema(

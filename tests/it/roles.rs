@@ -17,7 +17,7 @@ CREATE TABLE backlog (
 );
 INSERT INTO backlog (id) VALUES (1)";
 
-/// What a role may have set for its sessions.
+/// Settings that a role may have for its sessions.
 const SETTINGS: [&str; 7] = [
     "bytea_output = escape",
     "extra_float_digits = 0",

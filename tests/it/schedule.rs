@@ -7,7 +7,7 @@ use test_support::mixed_ages;
 use crate::cron::{Line, example_lines};
 use crate::testenv::*;
 
-/// What a joblog says: for each record the instants at which it was tried.
+/// Instants of the attempts of each record in a joblog.
 fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
     let mut attempts = BTreeMap::<_, Vec<_>>::new();
     for line in std::fs::read_to_string(env.path("joblog")).unwrap_or_default().lines() {

@@ -71,7 +71,7 @@ impl Shop {
         self.env.run(&format!("{line} {more} -- true"))
     }
 
-    /// What the owner of the database is told.
+    /// The program, run by the owner of the database.
     fn run(&self, args: &str) -> Ran {
         self.run_as(NOBODY, NOBODY, args)
     }
@@ -161,7 +161,7 @@ fn a_hard_link_in_the_state_directory_is_left_as_it_is() {
             assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
             assert_contains(&ran.stderr, says);
             assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
-            assert_eq!(as_owner(&target, |it| (it.uid(), it.mode() & 0o777)), (uid, mode));
+            assert_eq!(as_owner(&target, |meta| (meta.uid(), meta.mode() & 0o777)), (uid, mode));
             fs::remove_dir_all(shop.state("")).unwrap();
         }
     }
@@ -226,7 +226,7 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
         let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(stdout.contains(about) && stdout.contains(says), "{stdout}");
     };
-    // What a reader made beside it stays read-only.
+    // Files that a reader made beside it stay read-only.
     shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
     shop.run("status --db shop/app.db").success();
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
@@ -249,7 +249,7 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
     assert!(!shop.state("").exists());
     shop.own("shop/app.db", NOBODY, NOBODY, 0o244);
     shop.pass_of_root("--trust-owner").silent();
-    assert_eq!(as_owner(&shop.state(""), |it| it.mode() & 0o700), 0o700);
+    assert_eq!(as_owner(&shop.state(""), |meta| meta.mode() & 0o700), 0o700);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
     shop.insert(1);
     pass().silent();
@@ -260,7 +260,7 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
     shop.own("shop/app.db.backlog", NOBODY, NOBODY, 0o555);
     checked("ok claims kept in ", "app.db.backlog");
     pass().silent();
-    assert_eq!(as_owner(&shop.state(""), |it| it.mode() & 0o777), 0o755);
+    assert_eq!(as_owner(&shop.state(""), |meta| meta.mode() & 0o777), 0o755);
 }
 
 #[test]
@@ -360,10 +360,12 @@ fn honest_users_share_a_database_wherever_it_is() {
 #[test]
 fn a_named_state_directory_is_its_owners() {
     let Some(shop) = Shop::new("--state-dir") else { return };
-    // What root makes is the database's owner's.
+    // Files that root makes belong to the owner of the database.
     shop.pass_of_root("--state-dir a/b/state --trust-owner").silent();
     let state = shop.env.path("a/b/state");
-    for file in fs::read_dir(&state).unwrap().flatten().map(|it| it.path()).chain([state.clone()]) {
+    for file in
+        fs::read_dir(&state).unwrap().flatten().map(|entry| entry.path()).chain([state.clone()])
+    {
         assert_eq!(as_owner(&file, MetadataExt::uid), NOBODY, "{}", file.display());
     }
     // One of root's is shared with a database of another user.
@@ -401,7 +403,7 @@ fn a_named_state_directory_is_its_owners() {
 
 /// Has some bytes of a file locked.
 fn lock_as(file: &fs::File, kind: i32, l_start: i64, l_len: i64) {
-    let [l_type, l_whence] = [kind, nix::libc::SEEK_SET].map(|it| it.try_into().unwrap());
+    let [l_type, l_whence] = [kind, nix::libc::SEEK_SET].map(|number| number.try_into().unwrap());
     let lock = nix::libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
     nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
 }
@@ -418,11 +420,11 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     let locked = |name: &str| !name.ends_with(".paused");
     shop.run("pause --db shop/app.db").success();
     shop.run("resume --db shop/app.db").success();
-    let names = fs::read_dir(shop.state("")).unwrap().map(|it| it.unwrap().file_name());
+    let names = fs::read_dir(shop.state("")).unwrap().map(|entry| entry.unwrap().file_name());
     let names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
     assert_eq!(names.iter().filter(|name| locked(name)).count(), 5, "{names:?}");
     for name in &names {
-        let may_read = as_owner(&shop.state(name), |it| it.mode() & 0o044 != 0);
+        let may_read = as_owner(&shop.state(name), |meta| meta.mode() & 0o044 != 0);
         assert_eq!(may_read, !locked(name), "{name}");
     }
     // Such a user sees the records, and is told why he does not see the passes.
@@ -441,7 +443,7 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     shop.own("shop", NOBODY, NOBODY, 0o775);
     shop.insert(1);
     shop.pass_as(SOMEBODY, NOBODY, "").silent();
-    assert_eq!(as_owner(&shop.state("lines"), |it| it.mode() & 0o777), 0o660);
+    assert_eq!(as_owner(&shop.state("lines"), |meta| meta.mode() & 0o777), 0o660);
 }
 
 #[test]
@@ -450,7 +452,8 @@ fn a_read_lock_is_named_and_passes_for_no_pass() {
         let env = TestEnv::with_records(1, MIDNIGHT);
         let args = "process --ndays 1 -- true";
         env.pass("--ndays 1 -- false").silent();
-        let found = fs::read_dir(env.path("test.db.backlog")).unwrap().map(|it| it.unwrap().path());
+        let found =
+            fs::read_dir(env.path("test.db.backlog")).unwrap().map(|entry| entry.unwrap().path());
         let path = found.into_iter().find(|path| path.to_str().unwrap().ends_with(file)).unwrap();
         let reader = fs::File::open(&path).unwrap();
         lock_as(&reader, nix::libc::F_RDLCK, 0, 0);
@@ -540,7 +543,7 @@ fn told(shop: &Shop, args: &str) -> Ran {
     command.args(args.words()).env_remove("BACKLOG_DB").current_dir(&shop.dir).ran()
 }
 
-/// What user 65534 is told where a backlog.toml is found.
+/// The message to user 65534 where a backlog.toml is found.
 fn found(shop: &Shop) -> Ran {
     let mut command = Command::new("setpriv");
     command
@@ -681,7 +684,7 @@ fn root_works_only_on_what_root_alone_can_change() {
         name.chars().all(|c| c.is_ascii_lowercase()).then_some(name)
     });
     let known: Vec<_> = known
-        .filter(|it| !it.is_empty() && !["check", "completions", "help"].contains(it))
+        .filter(|value| !value.is_empty() && !["check", "completions", "help"].contains(value))
         .collect();
     assert!(known.len() > 10, "{known:?}");
     for name in known {
@@ -811,7 +814,7 @@ fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
     shop.env.run(status).fails(2, &["link.db belongs to nobody: "]);
     link(0).unwrap();
     shop.env.run(status).success();
-    // What is published is written by root wherever it is read.
+    // Root writes published files wherever they are read.
     shop.own("shop", NOBODY, NOBODY, 0o755);
     pass("--metrics shop/pass.prom -- true").silent();
     shop.env.run("status --db roots/app.db --html shop/page.html").success();
@@ -834,7 +837,7 @@ fn trust_in_an_owner_is_a_word_of_the_command_line_and_no_handlers() {
     fs::write(shop.env.path("backlog.toml"), "[defaults]\ntrust_owner = true\n").unwrap();
     shop.env.run("status").fails(2, &["no key \"trust_owner\""]);
     fs::remove_file(shop.env.path("backlog.toml")).unwrap();
-    // What is printed for a crontab says it as well.
+    // A printed line for a crontab says it as well.
     let printed = shop.env.run("crontab --db shop/app.db --ndays 9 --trust-owner -- /bin/true");
     assert_contains(&printed.success().stdout, " --trust-owner ");
 }
@@ -1018,7 +1021,7 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
     shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
     shop.pass_as(NOBODY, NOBODY, "").silent();
     for name in ["state.db", "state.db-journal"] {
-        let found = as_owner(&shop.state(name), |it| (it.uid(), it.mode() & 0o777));
+        let found = as_owner(&shop.state(name), |meta| (meta.uid(), meta.mode() & 0o777));
         assert_eq!(found, (NOBODY, 0o660), "{name}");
     }
     // The outcomes so far are told while a pass runs.
@@ -1088,7 +1091,7 @@ fn state_db_of_several_databases_is_readable_for_nobody_who_cannot_read_all() {
     fs::copy(shop.env.path("shop/app.db"), shop.env.path("shop/secret.db")).unwrap();
     shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
     shop.own("shop/secret.db", NOBODY, NOBODY, 0o600);
-    let mode = || as_owner(&shop.env.path("state/state.db"), |it| it.mode() & 0o777);
+    let mode = || as_owner(&shop.env.path("state/state.db"), |meta| meta.mode() & 0o777);
     shop.pass_as(NOBODY, NOBODY, "--state-dir state").silent();
     assert_eq!(mode(), 0o660);
     let line = "process --ndays 9 --db shop/secret.db --state-dir state";
@@ -1112,7 +1115,7 @@ fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
     let mut command = env.command(words);
     command.env("SSL_CERT_FILE", &file).ran().fails(1, &["SSL_CERT_FILE", why]);
     let mut command = env.command(words);
-    // What else lies in a directory is passed over.
+    // Other files of a directory are passed over.
     let ran_with = command.env("SSL_CERT_DIR", env.path("")).ran();
     ran_with.fails(1, &["there is no certificate in SSL_CERT_DIR"]);
     let url = format!("postgres://u@127.0.0.1:9/x?sslmode=verify-full&sslrootcert={file}");
@@ -1224,12 +1227,12 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
     let child = env.read("child").trim().to_string();
     let fds = fs::read_dir(format!("/proc/{child}/fd")).unwrap().flatten();
     let is_high =
-        |it: &fs::DirEntry| it.file_name().to_str().unwrap().parse::<u32>().unwrap() >= 30;
-    let pipes = fds.filter(is_high).filter(|it| {
-        fs::read_link(it.path()).is_ok_and(|to| to.to_str().unwrap().starts_with("pipe:"))
+        |entry: &fs::DirEntry| entry.file_name().to_str().unwrap().parse::<u32>().unwrap() >= 30;
+    let pipes = fds.filter(is_high).filter(|entry| {
+        fs::read_link(entry.path()).is_ok_and(|to| to.to_str().unwrap().starts_with("pipe:"))
     });
     // As if the pass had handed it over.
-    let handed: Vec<_> = pipes.map(|it| fs::File::open(it.path()).unwrap()).collect();
+    let handed: Vec<_> = pipes.map(|entry| fs::File::open(entry.path()).unwrap()).collect();
     assert!(!handed.is_empty());
     let mut stranger = Command::new("sleep");
     stranger.arg("60");

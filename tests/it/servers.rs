@@ -102,7 +102,7 @@ impl Machines {
         self.database.query(&format!("SELECT pid FROM pg_stat_activity WHERE {OF_PASSES}"))
     }
 
-    /// How many sessions all passes have.
+    /// Number of sessions of all passes.
     fn session_count(&self) -> usize {
         self.sessions().lines().count()
     }
@@ -548,7 +548,8 @@ fn outcomes_outlive_a_failover_to_a_standby() {
         let script =
             format!("echo $BACKLOG_ID >>seen; [ $BACKLOG_ID = 1 ] || {{ {}; }}", pausing.script);
         let args = format!("process --ndays 1 -v --jobs 2 -- {}", sh(&script));
-        let hosts = [&primary, &standby].map(|it| it.sockets().display().to_string()).join(",");
+        let hosts =
+            [&primary, &standby].map(|server| server.sockets().display().to_string()).join(",");
         let url = format!("postgres://postgres@/{name}?host={hosts}{parameter}");
         let pass = piped(env.command(&args).env("BACKLOG_DB", url));
         pausing.wait_for_begin();
@@ -737,7 +738,7 @@ fn a_pass_with_nothing_due_among_a_million_finished_rows_looks_at_a_few_pages() 
     }
 }
 
-/// How many statements about the table were logged, and the buffers that they touched in all.
+/// Number of logged statements about the table, and of the buffers that they touched.
 fn buffers(log: &str) -> (usize, u64) {
     let about = |plan: &&str| {
         let query = plan.lines().next().unwrap_or_default();

@@ -169,7 +169,7 @@ fn add_says_what_a_table_lacks() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS, DATE_INSERTED, PAYLOAD)",
     );
-    env.run("add {}").fails(1, &["gives no ID to new rows"]);
+    env.run("add {}").fails(1, &["sets no ID in new rows"]);
     assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
 }
 

@@ -84,12 +84,15 @@ fn picture(env: &TestEnv, args: &str) -> String {
     }
     assert_eq!(open, [""; 0]);
     for entity in svg.split('&').skip(1) {
-        assert!(["amp;", "lt;", "gt;"].iter().any(|it| entity.starts_with(it)), "&{entity:.20}");
+        assert!(
+            ["amp;", "lt;", "gt;"].iter().any(|name| entity.starts_with(name)),
+            "&{entity:.20}"
+        );
     }
     svg
 }
 
-/// What stands between two texts, at each place where it does.
+/// All texts between two texts.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
     text.split(from).skip(1).map(|rest| rest.split_once(to).unwrap().0).collect()
 }
@@ -99,7 +102,7 @@ fn headlines(svg: &str) -> Vec<String> {
     let markup = ["<tspan class=\"name\">", "<tspan class=\"note\">", "</tspan>"];
     let plain = |text: &str| markup.iter().fold(text.to_string(), |text, it| text.replace(it, ""));
     let headlines = between(svg, "<text class=\"headline\"", "</text>");
-    headlines.iter().map(|it| plain(it.split_once('>').unwrap().1).trim().to_string()).collect()
+    headlines.iter().map(|line| plain(line.split_once('>').unwrap().1).trim().to_string()).collect()
 }
 
 const FOUR: &str =
@@ -136,7 +139,7 @@ fn a_panel_says_in_words_what_it_shows() {
             "even: peak 21 in 15s",
         ]
     );
-    // What the simulation itself says of sidekiq's peak and silence.
+    // The simulation's own figures for sidekiq's peak and silence.
     let args = "simulate --for 1h --every 1s --policy sidekiq --jsonl";
     let mut at: Vec<i64> = Vec::new();
     for line in env.run(args).success().stdout.lines() {
@@ -155,7 +158,7 @@ fn a_panel_says_in_words_what_it_shows() {
     );
 }
 
-/// How high the highest bar of each panel is, and the peak that its headline names.
+/// Height of the highest bar of each panel, and the peak that its headline names.
 fn heights(svg: &str) -> Vec<(f64, f64)> {
     let bars = between(svg, "<path class=\"load\" d=\"", "\"");
     let height = |path: &&str| {

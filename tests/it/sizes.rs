@@ -176,7 +176,7 @@ fn a_record_with_a_value_that_is_too_large_is_charged_and_fails_by_name() {
         let why = "a value of its row has more than 64 MiB: it is not handed to a handler";
         assert_eq!(env.query(row), format!("ERROR|1|{why}"), "{large}");
         env.run_at(MIDNIGHT + 60, &args);
-        // What is written over is no longer too large.
+        // A value that is overwritten is no longer too large.
         let end =
             if large == "payload" { ("ARCHIVED|2", vec![]) } else { ("SUCCESS|1", vec!["2"]) };
         let (status, handled) = (env.query(row), env.handled());

@@ -1,4 +1,4 @@
-//! What happens to a pass when the ground goes from under it: its database, its state directory, its
+//! Passes that lose what they depend on: the database, the state directory, the
 //! server, the time that it has, the terminal that it was started from.
 
 use std::fs;

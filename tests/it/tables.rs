@@ -14,9 +14,9 @@ struct Case {
     queue: &'static str,
     args: &'static str,
     fails_for: &'static [&'static str],
-    /// How it fails, in sh.
+    /// Failure of the handler, in sh.
     fails: &'static str,
-    /// What the handler got, in the order of the pass.
+    /// Ids that the handler got, in the order of the pass.
     handled: &'static [&'static str],
     query: &'static str,
     after: &'static str,
@@ -372,7 +372,7 @@ fn may_differ(mapping: &toml::Table) -> Vec<String> {
     let next = failed.into_iter().flatten().filter(|(_, to)| to.as_str() == Some("{next}"));
     columns
         .chain(next.map(|(column, _)| column.as_str()))
-        .chain(restored.into_iter().flat_map(|it| it.keys().map(String::as_str)))
+        .chain(restored.into_iter().flat_map(|row| row.keys().map(String::as_str)))
         .map(str::to_lowercase)
         .collect()
 }

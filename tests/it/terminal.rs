@@ -1,4 +1,4 @@
-//! What a person sees at a terminal: lines that fit, his own time, one line for failures of one kind.
+//! Output at a terminal: lines that fit, local time, one line for failures of one kind.
 
 use crate::testenv::*;
 

@@ -26,11 +26,11 @@ pub struct TestEnv {
     dir: TempDir,
     /// The database, if it is not a file in the directory.
     url: Option<String>,
-    /// Whether the program is run by the user to whom everything was given.
+    /// True if the program is run by the user to whom everything was given.
     is_given_away: bool,
 }
 
-/// What a run of the program came to.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub exit: Option<i32>,
@@ -209,7 +209,7 @@ impl TestEnv {
         connection
     }
 
-    /// What the state directory remembers: the rows of a query, as [`query`](Self::query) has them.
+    /// Rows of a query to state.db, in the form of [`query`](Self::query).
     pub fn state(&self, sql: &str) -> String {
         rows(&Connection::open(self.path("test.db.backlog/state.db")).unwrap(), sql)
     }
@@ -326,7 +326,7 @@ impl TestEnv {
         self.run(&at(now, args))
     }
 
-    /// What `status --json` says of passes.
+    /// Record of the passes in `status --json`.
     pub fn passes(&self, now: i64) -> Value {
         self.run_at(now, "status --json").success().json()["passes"].clone()
     }

@@ -167,7 +167,7 @@ fn a_server_is_asked_for_the_figures_of_the_limits_only() {
         let ran = env.run(&format!("status --fibonacci --fail-if {limit}"));
         assert!(ran.exit == Some(exit) && ran.stdout.contains(says), "{ran:?}");
         let log = cluster.log().split_off(before);
-        let of_table: Vec<_> = log.lines().filter(|it| it.contains("\"backlog\"")).collect();
+        let of_table: Vec<_> = log.lines().filter(|line| line.contains("\"backlog\"")).collect();
         let has = |text: &str| of_table.iter().filter(|line| line.contains(text)).count();
         (log.contains("statement: "), has("count(*)"), has("ORDER BY"))
     };

@@ -256,7 +256,7 @@ fn all_that_is_missing_is_told_at_once() {
     says(env.run("process --ndays 1"), &[handler]);
     says(env.run("process -- true"), &[schedule]);
     says(without_database(&env, "status"), &[database]);
-    // What is said wrong goes first.
+    // A wrong option goes first.
     let ran = env.command("process --ndays 1").envs([("BACKLOG_JOBS", "four")]).ran();
     ran.fails(2, &["BACKLOG_JOBS=four: write a whole number from 1 to 1,024\n"]);
 }

@@ -1,4 +1,4 @@
-//! How servers are reached, and what becomes of records where they are not.
+//! Connections to servers, and the records that find none.
 
 use super::*;
 use std::collections::HashSet;

@@ -268,7 +268,7 @@ fn each_record_may_be_signed_with_a_secret_of_its_own() {
     // The variable may be there for other lines.
     pass_in(&env, &[(SECRET, WHSEC)], &url, "--secret-column secret --jobs 1").silent();
     let mut received = server.received();
-    received.sort_by_key(|it| String::from_utf8(it.body.clone()).unwrap());
+    received.sort_by_key(|request| String::from_utf8(request.body.clone()).unwrap());
     for (request, key) in received.iter().zip(keys) {
         let body = String::from_utf8(request.body.clone()).unwrap();
         assert!(!body.contains("SECRET") && !body.contains("whsec"), "{body}");

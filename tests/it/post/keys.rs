@@ -6,7 +6,7 @@ use test_support::server::{Received, Server};
 const SECRET: (&str, &str) = ("BACKLOG_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
 
 fn headers(server: &Server, name: &str) -> Vec<Option<String>> {
-    let header = |it: &Received| it.header(name).map(String::from);
+    let header = |request: &Received| request.header(name).map(String::from);
     server.received().iter().map(header).collect()
 }
 
@@ -146,7 +146,7 @@ fn the_date_in_a_key_does_not_depend_on_a_session() {
     let keys = keys(&server);
     assert_eq!(keys.len(), 4);
     assert!(
-        keys.iter().all(|it| it.ends_with("backlog/1/2026-11-20T22:59:00.25+00:00")),
+        keys.iter().all(|key| key.ends_with("backlog/1/2026-11-20T22:59:00.25+00:00")),
         "{keys:?}"
     );
 }
@@ -159,7 +159,7 @@ fn keys_of(env: &TestEnv, answers: &[Answer], options: &str) -> Vec<String> {
         let args = format!("process --ndays 2 --timeout 300ms --post {}", server.url("/"));
         env.run_at(MIDNIGHT + hours * HOUR, &format!("{args} {options}")).silent();
         let received = server.received();
-        let key = received.first().and_then(|it| it.header("idempotency-key"));
+        let key = received.first().and_then(|request| request.header("idempotency-key"));
         keys.push(key.unwrap_or("none").to_string());
     }
     keys
@@ -399,6 +399,6 @@ fn a_command_leaves_no_mark() {
         env.pass(&format!("--ndays 2 -- {handler}")).silent();
         assert_eq!(env.query(LAST_ERROR), "oh");
     }
-    // What a webhook makes of that begins with a key that nobody has seen.
+    // A webhook that follows begins with a key that nobody has seen.
     assert_eq!(keys_of(&env, &[oops()], ""), [format!("{}/{MIDNIGHT}", key(7))]);
 }

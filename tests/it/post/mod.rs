@@ -63,7 +63,7 @@ fn serving(answer: Answer) -> Server {
 }
 
 fn keys(server: &Server) -> Vec<String> {
-    let key = |it: &Received| it.header("idempotency-key").unwrap().to_string();
+    let key = |request: &Received| request.header("idempotency-key").unwrap().to_string();
     server.received().iter().map(key).collect()
 }
 

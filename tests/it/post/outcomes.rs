@@ -1,4 +1,4 @@
-//! What an answer makes of a record.
+//! Outcomes of records by the answer of the receiver.
 
 use super::*;
 use test_support::server::{Answer, Server};

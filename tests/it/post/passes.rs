@@ -223,7 +223,7 @@ fn a_killed_pass_loses_nothing() {
         hung.wait_for_received(3);
         assert!(signal("-KILL", child.id()));
         child.wait().unwrap();
-        // Those that were sent are charged for the pass that they may have killed.
+        // Records that were sent are charged for the pass that they may have killed.
         let sent = "SELECT ID FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = 'outcome unknown: attempt 1 began at 2026-11-21T00:00:00Z and has not reported back'";
         assert_eq!(env.query(sent), "3\n4\n5");
         let url = ready.url("/");

@@ -1,4 +1,4 @@
-//! What is sent.
+//! Requests: URL, headers, body and signature.
 
 use super::*;
 use base64::Engine;
@@ -229,8 +229,9 @@ fn a_request_is_signed_with_every_secret() {
             assert_eq!(header("webhook-timestamp"), MIDNIGHT.to_string());
             let head = format!("{}.{MIDNIGHT}.", header("webhook-id"));
             let signed = [head.as_bytes(), &request.body].concat();
-            let signatures = secrets.iter().map(|it| STANDARD.encode(hmac(it, &signed)));
-            let signatures: Vec<_> = signatures.map(|it| format!("v1,{it}")).collect();
+            let signatures = secrets.iter().map(|secret| STANDARD.encode(hmac(secret, &signed)));
+            let signatures: Vec<_> =
+                signatures.map(|signature| format!("v1,{signature}")).collect();
             assert_eq!(header("webhook-signature"), signatures.join(" "));
             env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
         }
@@ -268,7 +269,7 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
         (&[], "", "", 2, "--post"),
         (&[], &https, &format!("--ca-file {no_file}"), 1, "could not read the certificate"),
         (&[], &https, &format!("--ca-file {not_pem}"), 1, "there is no certificate in"),
-        (&[("http_proxy", "ftp://u:S3kr@p:1")], &fine, "", 1, "http_proxy names a proxy"),
+        (&[("http_proxy", "ftp://u:S3kr@p:1")], &fine, "", 1, "is a proxy of the scheme ftp"),
         (
             &[("http_proxy", "http://u:S3kr@/")],
             &fine,

@@ -237,7 +237,7 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
         let says = format!("backlog: line 2 of the handler's output {says}");
         let env = midnight_records(3);
         env.write("line", line);
-        // What it says behind the wrong line does not count.
+        // Output behind the wrong line does not count.
         let handler = python(
             &env,
             r#"
@@ -299,7 +299,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
             let ran = ran.fails(1, &[says]);
             let lines: Vec<_> = ran.stderr.lines().collect();
             assert!(lines[0].starts_with("backlog: record 3 stays as it was: "), "{lines:?}");
-            // What was started gets another chance, with other records.
+            // A handler that was started gets another chance, with other records.
             if handler.starts_with("sh ") {
                 assert!(lines.len() == 2 && lines[1].contains("2 more records"), "{lines:?}");
             } else {

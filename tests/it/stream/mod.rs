@@ -19,7 +19,7 @@ const SUCCEEDS: &str = r#"sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"su
 const EXEC_SUCCEEDS: &str =
     r#"exec sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p'"#;
 
-/// What handlers in Python begin with.
+/// Preamble of handlers in Python.
 const PREAMBLE: &str = r#"
 import json, os, signal, sys, time
 

@@ -1,4 +1,4 @@
-//! What a co-process is handed, and what its replies mean.
+//! Records for a co-process, and its replies.
 
 use super::*;
 use std::collections::BTreeSet;

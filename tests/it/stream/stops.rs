@@ -179,7 +179,7 @@ for it in records():
             child.wait().unwrap();
             kills += 1;
         }
-        // What a kill has failed is due again an hour later.
+        // Records that a kill has failed are due again an hour later.
         let drain = format!("process --now @{} --drain --stream", MIDNIGHT + 60 * MINUTE);
         env.run(&format!("{drain} {mode} -- python3 {handler}")).silent();
         assert_eq!(env.count("SUCCESS"), 300, "{mode:?}");

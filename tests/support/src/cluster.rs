@@ -93,7 +93,7 @@ impl Cluster {
         assert_eq!(self.server.lock().unwrap().tell(command), expected);
     }
 
-    /// What the server logged so far.
+    /// Log of the server so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.join("log")).unwrap()
     }
@@ -143,7 +143,7 @@ impl Database {
             Some(kept) => kept,
             None => self.execute_in_new(sql),
         };
-        // What only a new session begins with.
+        // Only a new session begins with these.
         let changes = ["ALTER DATABASE", "ALTER ROLE"].iter().any(|change| sql.contains(change));
         if !changes && client.batch_execute("DISCARD ALL").is_ok() {
             *session = Some(client);
@@ -234,7 +234,8 @@ fn pgmq_sql(version: Pgmq) -> Option<String> {
         [] => read_pgmq_sql("pgmq.sql"),
         upgrades => {
             let base = include_str!("../pgmq-1.1.1.sql").into();
-            let upgrades = upgrades.iter().map(|it| read_pgmq_sql(&format!("pgmq--{it}.sql")));
+            let upgrades =
+                upgrades.iter().map(|upgrade| read_pgmq_sql(&format!("pgmq--{upgrade}.sql")));
             let parts = iter::once(Ok(base)).chain(upgrades);
             let parts: Result<Vec<String>, String> = parts.collect();
             Ok(parts?.join("\n") + WITHOUT_EXTENSION)
@@ -243,7 +244,7 @@ fn pgmq_sql(version: Pgmq) -> Option<String> {
     read().map_err(|why| skipped("pgmq", &why)).ok()
 }
 
-/// What cargo says of all packages of this machine's build, as JSON, and its complaints.
+/// `cargo metadata` of this machine's build, as JSON, and its complaints.
 pub fn cargo_metadata() -> Result<Output, String> {
     // Without a platform, cargo asks for the crates of all platforms, which are not here.
     Command::new(env!("CARGO"))
@@ -348,7 +349,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether a session had ended before it got a statement.
+/// True if a session had ended before it got a statement.
 fn has_ended(error: &Error) -> bool {
     error.code().is_none_or(|code| code.code().starts_with("57P"))
 }

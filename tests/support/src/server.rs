@@ -95,7 +95,7 @@ enum Part {
     Close,
 }
 
-/// What a path is answered with.
+/// Answer to requests for a path.
 #[derive(Debug, Clone, Default)]
 pub struct Answer(Vec<Part>);
 
@@ -124,12 +124,12 @@ impl Answer {
         self.then(Part::Hold)
     }
 
-    /// What follows comes only once so many requests have come.
+    /// Holds the rest of the answer until this number of requests has come.
     pub fn gather(count: usize) -> Self {
         Self::default().then(Part::Gather(count))
     }
 
-    /// What follows comes only once the test lets go.
+    /// Holds the rest of the answer until the test lets go.
     pub fn pause() -> Self {
         Self::default().then(Part::Pause)
     }
@@ -162,7 +162,7 @@ impl Answer {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     answers: HashMap<String, Answer>,
     received: Mutex<Vec<Received>>,
@@ -224,7 +224,7 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests waited for an answer at a time, at most.
+    /// Largest number of requests that waited for an answer at a time.
     pub fn most_at_once(&self) -> usize {
         self.shared.most_unanswered.load(Ordering::SeqCst)
     }
@@ -244,7 +244,7 @@ impl Server {
         wait_for("closed connections", || self.shared.closed.load(Ordering::SeqCst) >= count);
     }
 
-    /// How much of a flood was taken.
+    /// Number of bytes of a flood that were read.
     pub fn flooded(&self) -> usize {
         self.flooded.lock().unwrap().recv_timeout(LIMIT).unwrap()
     }
@@ -342,7 +342,7 @@ fn read(stream: &mut impl BufRead, connection: usize) -> Option<Received> {
         headers.push((name.to_string(), value.trim_start().to_string()));
     }
     let mut request = Received { method, path, headers, body: Vec::new(), connection };
-    let length = request.header("content-length").map_or(0, |it| it.parse().unwrap());
+    let length = request.header("content-length").map_or(0, |key| key.parse().unwrap());
     if request.path != UNREAD {
         request.body.resize(length, 0);
     }
@@ -350,10 +350,10 @@ fn read(stream: &mut impl BufRead, connection: usize) -> Option<Received> {
     Some(request)
 }
 
-/// Whether the connection goes on.
+/// True if the connection goes on.
 fn tell(answer: &Answer, stream: &mut (impl Read + Write), shared: &Shared) -> bool {
     let waits = |part: &Part| matches!(part, Part::Gather(_) | Part::Pause);
-    let (first, rest) = answer.0.split_at(answer.0.iter().take_while(|it| waits(it)).count());
+    let (first, rest) = answer.0.split_at(answer.0.iter().take_while(|value| waits(value)).count());
     first.iter().for_each(|part| shared.wait(part));
     // The client may send the next request as soon as it has read anything.
     shared.unanswered.fetch_sub(1, Ordering::SeqCst);

@@ -41,13 +41,13 @@ pub struct Tried {
     pub at: i64,
 }
 
-pub struct Run {
+pub struct SimulatedRun {
     pub policy: Policy,
     pub attempts: Vec<Tried>,
     pub figures: Figures,
 }
 
-impl Run {
+impl SimulatedRun {
     pub fn retries(&self) -> impl Iterator<Item = &Tried> {
         self.attempts.iter().filter(|tried| tried.attempt > 1)
     }
@@ -65,7 +65,7 @@ fn reached_before(line: &LineSchedule, first_pass: Instant, now: Instant) -> Opt
     (slot.tick <= first).then(|| Slot::end_of(caught_up.min(tick - 1)))
 }
 
-pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Run> {
+pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<SimulatedRun> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let every_secs = policy.every_secs();
@@ -117,7 +117,7 @@ pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Run
     }
     let attempts = std::mem::take(&mut *lock(&log));
     let figures = figures(&line.schedule, &attempts, scenario);
-    Ok(Run { policy: policy.clone(), attempts, figures })
+    Ok(SimulatedRun { policy: policy.clone(), attempts, figures })
 }
 
 struct Recorder {
@@ -203,7 +203,7 @@ pub struct Loads {
 impl Loads {
     /// `most` is the maximum number of bins. A last bin that is not whole is left out, because the load would seem to
     /// fall.
-    pub fn new(runs: &[Run], scenario: &Scenario, most: usize) -> Self {
+    pub fn new(runs: &[SimulatedRun], scenario: &Scenario, most: usize) -> Self {
         // The longest tick is a multiple of the shorter ones.
         let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);
         let tick = |at: i64| scenario.instant(at).tick(every);
@@ -212,7 +212,7 @@ impl Loads {
         let count = ((ticks + 1) / each).clamp(1, most);
         let secs = i64::try_from(each).unwrap_or(i64::MAX).saturating_mul(every);
         let begins_at = tick(0) * every - scenario.start.0;
-        let load = |run: &Run| {
+        let load = |run: &SimulatedRun| {
             let mut load = vec![0; count];
             for tried in run.retries() {
                 let bin = usize::try_from((tried.at - begins_at) / secs).ok();

@@ -16,7 +16,7 @@ use crate::engine::LineSchedule;
 use crate::exit::Exit;
 use crate::options::{Resolved, simulated};
 use crate::report;
-use crate::simulation::{self, Run, Scenario};
+use crate::simulation::{self, Scenario, SimulatedRun};
 
 pub fn run(
     resolved: &Resolved<'_>,
@@ -55,7 +55,11 @@ pub fn run(
 }
 
 /// Each line on a thread of its own.
-fn simulate(scenario: &Scenario, lines: &[LineSchedule], clock: Clock) -> Result<Vec<Run>> {
+fn simulate(
+    scenario: &Scenario,
+    lines: &[LineSchedule],
+    clock: Clock,
+) -> Result<Vec<SimulatedRun>> {
     std::thread::scope(|scope| {
         let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
         let threads: Vec<_> = lines.iter().map(run).collect();
@@ -102,7 +106,7 @@ fn of_table(
     Ok((rows, lines))
 }
 
-fn attempts(runs: &[Run], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
+fn attempts(runs: &[SimulatedRun], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
     for run in runs {
         let name = run.policy.name();
         let mut last = vec![None; scenario.rows.len()];

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::screen::{fitting, grouped};
 use super::template::render;
-use crate::simulation::{Loads, Run, Scenario, Tried};
+use crate::simulation::{Loads, Scenario, SimulatedRun, Tried};
 
 /// The extension `.xml` makes the template escape the names of policies.
 const TEMPLATE: (&str, &str) = ("picture.xml", include_str!("picture.svg"));
@@ -31,14 +31,14 @@ const PADDING: i64 = 10;
 /// The number of the first retry of each colour.
 const BANDS: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 300, 1_000];
 
-pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
+pub fn picture(runs: &[SimulatedRun], scenario: &Scenario) -> Result<String> {
     let bar_secs = round_secs(scenario.secs / BARS as i64);
     let most = usize::try_from(scenario.secs / bar_secs).unwrap_or(BARS).clamp(1, BARS);
     let loads = Loads::new(runs, scenario, most);
     let axes = Axes { secs: scenario.secs, records: scenario.rows.len(), peak: loads.peak };
-    let bands = || runs.iter().flat_map(Run::retries).map(band_of);
+    let bands = || runs.iter().flat_map(SimulatedRun::retries).map(band_of);
     let first = bands().min().unwrap_or(0);
-    let panel = |(run, load): (&Run, &Vec<usize>)| {
+    let panel = |(run, load): (&SimulatedRun, &Vec<usize>)| {
         let retries = run.retries().count();
         let has_dots = retries <= MOST_DOTS;
         json!({
@@ -66,7 +66,7 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
 
 /// `peak 58 in 15s, nothing for 16m 29s`: the highest load of a bin, and the longest time without a retry if it
 /// spans two bins or more.
-pub fn headline(run: &Run, secs: i64, load: &[usize]) -> String {
+pub fn headline(run: &SimulatedRun, secs: i64, load: &[usize]) -> String {
     let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
         return "no retries".into();
     };
@@ -90,7 +90,7 @@ fn bars(load: &[usize], loads: &Loads, axes: &Axes) -> String {
 }
 
 /// A path for each colour. A line without length is a dot. Relative positions take fewer digits.
-fn dots(run: &Run, first: usize, axes: &Axes) -> BTreeMap<usize, String> {
+fn dots(run: &SimulatedRun, first: usize, axes: &Axes) -> BTreeMap<usize, String> {
     let mut paths = BTreeMap::new();
     for tried in run.retries() {
         let (path, last) = paths.entry(band_of(tried) - first).or_insert((String::new(), None));

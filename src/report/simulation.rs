@@ -5,19 +5,19 @@ use serde_json::json;
 
 use super::picture::headline;
 use super::screen::{Screen, ScreenColumn, fitting, table};
-use crate::simulation::{Loads, Run, Scenario, Tried};
+use crate::simulation::{Loads, Scenario, SimulatedRun, Tried};
 
 /// Width of the columns of numbers, and minimum width of a name, on a terminal.
 const NUMBERS: usize = 56;
 const LEAST_NAME: usize = 16;
 
-pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
+pub fn figures_table(runs: &[SimulatedRun], screen: &Screen) -> String {
     let numbers = ["attempts", "peak/tick", "idle ticks", "unevenness", "deviation"];
     let columns = numbers.map(|name| ScreenColumn::number(name, 0)).into_iter();
     let columns = [ScreenColumn::text("POLICY", 0)].into_iter().chain(columns).collect();
     let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let most = screen.width.map_or(usize::MAX, |width| width.saturating_sub(NUMBERS));
-    let row = |run: &Run| {
+    let row = |run: &SimulatedRun| {
         let figures = &run.figures;
         let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
         vec![
@@ -44,7 +44,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
 }
 
 /// The load of each simulated day: its attempts, their number in the busiest tick, and the mean of a tick.
-pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
+pub fn days_table(run: &SimulatedRun, scenario: &Scenario, screen: &Screen) -> String {
     let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
     let numbers = ["attempts", "peak/tick", "mean/tick"].map(|name| ScreenColumn::number(name, 0));
@@ -79,20 +79,20 @@ const MARGIN: usize = 9;
 /// Characters that are filled from below by eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<String> {
+pub fn load_charts(runs: &[SimulatedRun], scenario: &Scenario, screen: &Screen) -> Vec<String> {
     let width = screen.width.map_or(WIDTH, |width| width.saturating_sub(MARGIN).max(LEAST_WIDTH));
     let Loads { secs, of_runs, peak, .. } = Loads::new(runs, scenario, width);
     // In a pipe, all bars have the same width; on a terminal, they fill it.
     let count = of_runs.first().map_or(1, Vec::len);
     let width = if screen.is_terminal() { width } else { width / count * count };
-    let chart = |(run, load): (&Run, &Vec<usize>)| {
+    let chart = |(run, load): (&SimulatedRun, &Vec<usize>)| {
         title(run, secs, load, screen) + &bars(load, peak, width) + &axis(secs, count, width)
     };
     runs.iter().zip(&of_runs).map(chart).collect()
 }
 
 /// `even: peak 58 in 15s`. The charts share the scale of the highest peak, so each title has its own peak.
-fn title(run: &Run, secs: i64, load: &[usize], screen: &Screen) -> String {
+fn title(run: &SimulatedRun, secs: i64, load: &[usize], screen: &Screen) -> String {
     let name = one_line(&run.policy.name());
     let name = screen.width.map_or(name.clone(), |width| fitting(&name, width.saturating_sub(1)));
     screen.wrap(&format!("{name}: {}", headline(run, secs, load)))

@@ -645,21 +645,18 @@ impl PgLocks {
 
     /// Notes the locks of a record whose first lock was granted, by the result of its claim.
     fn note_claim(&mut self, wanted: &LockRequest, claim: &Claim) {
-        let keys = wanted.keys;
-        let has_lock = [true, !self.pooled];
-        match claim {
+        let has_second = match claim {
             Claim::Held(record) => {
-                self.held
-                    .insert(wanted.id.clone(), LockedRecord::new(record.clone(), keys, has_lock));
+                let has_lock = [true, !self.pooled];
+                let held = LockedRecord::new(record.clone(), wanted.keys, has_lock);
+                self.held.insert(wanted.id.clone(), held);
+                return;
             }
-            Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => {
-                self.to_free[WRITING].push(keys[0])
-            }
-            Claim::Gone | Claim::Ambiguous => {
-                self.to_free[WRITING].push(keys[0]);
-                self.to_free[CLAIMING].extend(Some(keys[1]).filter(|_| !self.pooled));
-            }
-        }
+            Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => false,
+            Claim::Gone | Claim::Ambiguous => !self.pooled,
+        };
+        self.to_free[WRITING].push(wanted.keys[0]);
+        self.to_free[CLAIMING].extend(Some(wanted.keys[1]).filter(|_| has_second));
     }
 
     /// Releases claims whose outcomes are durable. Waits for the flush if one of these records is wanted again, or if too

@@ -367,7 +367,7 @@ fn a_column_of_days_is_no_due_column_and_an_empty_one_gets_seconds() {
     let config = format!("[queue.jobs]\ntable = \"jobs\"\nwhere = \"done_at IS NULL\"\n{OF_ONE}");
     env.write("backlog.toml", config);
     let ran = env.run("process --queue jobs -- /bin/true");
-    ran.fails(1, &["column run_at of table jobs cannot say what is due: it is date"]);
+    ran.fails(1, &["column run_at of table jobs cannot hold due dates: it is date"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use backlog_schedule::Value;
 
 use super::engine::Engine;
 use super::error::DbError;
-use super::table::{CatalogTable, Cells, Column, ColumnType, quote};
+use super::table::{CatalogTable, Cells, Column, ColumnType, joined, quote};
 use super::tokens::{identifiers, tokens};
 
 const TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl TableKeys {
     fn end(&self, table: &CatalogTable, columns: &str, direction: &str, rows: usize) -> String {
         let order = self.unique.first().map_or_else(String::new, |key| {
             let terms = key.iter().map(|name| format!("{} {direction}", quote(name)));
-            format!(" ORDER BY {}", terms.collect::<Vec<_>>().join(", "))
+            format!(" ORDER BY {}", joined(terms, ", "))
         });
         format!("SELECT {columns} FROM {}{order} LIMIT {rows}", table.sql)
     }

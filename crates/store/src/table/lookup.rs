@@ -341,7 +341,7 @@ impl Lookup<'_> {
     /// Fails if none of the values of a due column can be read.
     fn require_dates(&self, column: &Column, dates: &Dates) -> Result<()> {
         let Column { name, declared, column_type, .. } = column;
-        let what = format!("column {name} of table {} cannot say what is due", self.table.name);
+        let what = format!("column {name} of table {} cannot hold due dates", self.table.name);
         ensure!(column_type.can_be_date(), "{what}: it is {declared}");
         // A 4-byte number is exact only to minutes, and a date has no time.
         let is_rounded =

@@ -8,7 +8,7 @@ use backlog_schedule::{
 };
 
 use super::lookup::is_never;
-use super::{Column, Membership, Table, distinct};
+use super::{Column, Membership, Table, distinct, joined};
 use crate::date::{Dates, LEAST};
 
 /// The text of a cell, or its value of another type.
@@ -231,8 +231,8 @@ impl Table {
         let values = self.id.iter().zip(0..).map(|(column, index)| row.value(column, index));
         let values: Vec<_> = values.collect();
         let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
-        let shown = || values.iter().map(Value::literal).collect::<Vec<_>>().join(",");
-        parts.map(|parts| Id::from(parts).full()).map_err(|_| shown())
+        let display = || joined(values.iter().map(Value::literal), ",");
+        parts.map(|parts| Id::from(parts).full()).map_err(|_| display())
     }
 
     /// The id at the beginning of a row, usable or not.

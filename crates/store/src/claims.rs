@@ -81,8 +81,8 @@ fn lock_after_killed(file: &File, offset: u64) -> Result<bool> {
 /// Number of retries of a lock whose holder was gone before it could be identified.
 const GONE_TRIES: u32 = 100;
 
-/// Locks one byte of a file until its last descriptor is closed. Returns false if a pass has it locked. Passes take write
-/// locks; a read lock may belong to a user who cannot write the file, and is an error.
+/// Locks one byte of a file until its last descriptor is closed. Returns false if a pass has it locked. Passes take
+/// write locks; a read lock may belong to a user who cannot write the file, and is an error.
 pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..GONE_TRIES {
         if lock_byte(file, offset, false)? {
@@ -149,8 +149,8 @@ fn flock(kind: libc::c_int, offset: u64) -> libc::flock {
     }
 }
 
-/// The byte of a record: its id, so that the kernel merges the locks of neighbours into one range, or a hash of an id that
-/// is no number or negative.
+/// The byte of a record: its id, so that the kernel merges the locks of neighbours into one range, or a hash of an id
+/// that is no number or negative.
 fn offset(id: &Id) -> u64 {
     match id {
         Id::Integer(id) if *id >= 0 => id.cast_unsigned(),

@@ -60,8 +60,8 @@ pub trait Survey {
     /// row`, and lists the foreign keys that change other tables.
     fn deletion(&mut self, act: &str) -> Result<Option<String>>;
 
-    /// The statement that creates an index for a search of finished records, if none serves it. The name of the index ends
-    /// with `suffix`.
+    /// The statement that creates an index for a search of finished records, if none serves it. The name of the index
+    /// ends with `suffix`.
     fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>>;
 
     /// The number of records that are also pending in another mapping of the table, with the id of one.

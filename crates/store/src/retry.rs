@@ -128,8 +128,8 @@ impl<S: Reconnecting> Retrying<S> {
         Self { store, retry, stage, is_heartbeat, is_used, lost_at }
     }
 
-    /// Repeats an action until it succeeds or fails for good. The argument of the action is true if it may have been done
-    /// already.
+    /// Repeats an action until it succeeds or fails for good. The argument of the action is true if it may have been
+    /// done already.
     fn retrying<T>(
         &mut self,
         verb: &str,

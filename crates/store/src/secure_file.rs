@@ -105,8 +105,8 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, found))
 }
 
-/// Opens or creates a file to append to, with this mode minus the umask. A file that root creates belongs to the owner of
-/// its directory. The path may also be a device of root or this user, or a link like /dev/stdout.
+/// Opens or creates a file to append to, with this mode minus the umask. A file that root creates belongs to the owner
+/// of its directory. The path may also be a device of root or this user, or a link like /dev/stdout.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     let followed = Followed::for_work(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
@@ -177,8 +177,8 @@ pub fn write_and_rename(
     })
 }
 
-/// Sets the owner, the group and the mode of a file, as far as this user can. If the group cannot be set, the group of the
-/// file gets only the permissions of others.
+/// Sets the owner, the group and the mode of a file, as far as this user can. If the group cannot be set, the group of
+/// the file gets only the permissions of others.
 pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Result<()> {
     let group = Some(Gid::from_raw(gid));
     if fchown(&file, Some(Uid::from_raw(uid)), group).is_err() {
@@ -269,8 +269,8 @@ impl Followed {
         openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
-    /// Locks the file against other updates of this user, by a lock file that nobody else can open. Without the lock, the
-    /// metrics of a line may be those of its last pass but one.
+    /// Locks the file against other updates of this user, by a lock file that nobody else can open. Without the lock,
+    /// the metrics of a line may be those of its last pass but one.
     fn lock(&self) -> Option<OwnedFd> {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;

@@ -148,8 +148,8 @@ impl Stop {
         self.first_signal.get().map(|(signal, _)| *signal)
     }
 
-    /// True if the pass has received a signal, or does so soon. The outcome of a handler that a signal has ended depends on
-    /// that: a shutdown signals every process, and the handler may be the first one.
+    /// True if the pass has received a signal, or does so soon. The outcome of a handler that a signal has ended
+    /// depends on that: a shutdown signals every process, and the handler may be the first one.
     pub fn is_signalled_soon(&self) -> bool {
         for _ in 0..SIGNAL_CHECKS {
             let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);
@@ -199,7 +199,7 @@ pub fn signal_name(signal: i32) -> String {
     }
 }
 
-/// The signals that this process ignores, because of its parent (`nohup`) or its own runtime. The lowest bit is signal 1.
+/// Signals that this process ignores because of its parent (`nohup`) or its own runtime. The lowest bit is signal 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredSignals(pub u64);
 

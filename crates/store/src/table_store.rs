@@ -177,10 +177,10 @@ impl<E: Engine> TableStore<E> {
     /// Selects the writes that are still safe although their claims were interrupted: another pass may have tried these
     /// records.
     ///
-    /// An outcome is written if the row still has the guards of its own charge. It is also written if the row is again as
-    /// it was before the charge, because a crash of the server can undo one. A success is also written if the row is
-    /// merely pending, because the work is done; its counters then belong to another attempt, and stay. No attempt begins
-    /// after an interrupted claim.
+    /// An outcome is written if the row still has the guards of its own charge. It is also written if the row is again
+    /// as it was before the charge, because a crash of the server can undo one. A success is also written if the row is
+    /// merely pending, because the work is done; its counters then belong to another attempt, and stay. No attempt
+    /// begins after an interrupted claim.
     fn fence<'a>(
         &self,
         writes: &NumberedWrites<'a>,

@@ -1,15 +1,16 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
-//! When a pass is killed, the kernel releases its claims at once, but its handlers go on during the next pass. So each pass
-//! has a watchdog with a duplicate of the claims' file description, which keeps the locks. It reads from a socket whose
-//! other end only the pass has. When that end is closed, the watchdog kills all processes with the mark of the pass.
+//! When a pass is killed, the kernel releases its claims at once, but its handlers go on during the next pass. So each
+//! pass has a watchdog with a duplicate of the claims' file description, which keeps the locks. It reads from a socket
+//! whose other end only the pass has. When that end is closed, the watchdog kills all processes with the mark of the
+//! pass.
 //!
-//! The mark has two parts: a token in the environment, and a descriptor of a pipe that all descendants of the pass inherit
-//! under the same number, even if they reset the environment, as `su -` does. The token comes over the socket, because all
-//! users can read a command line.
+//! The mark has two parts: a token in the environment, and a descriptor of a pipe that all descendants of the pass
+//! inherit under the same number, even if they reset the environment, as `su -` does. The token comes over the socket,
+//! because all users can read a command line.
 //!
-//! Claims on a queue expire unless the pass extends them. So the pass also sends a deadline, at which the watchdog ends the
-//! handlers of a pass that is stopped or suspended.
+//! Claims on a queue expire unless the pass extends them. So the pass also sends a deadline, at which the watchdog ends
+//! the handlers of a pass that is stopped or suspended.
 //!
 //! A watchdog that dies is replaced, and [`super::state_dir`] notes one that dies with its pass.
 

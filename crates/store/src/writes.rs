@@ -8,8 +8,8 @@ use crate::error::Refusal;
 
 /// Values of the guard columns of a row. A write is made only if the row still has them.
 ///
-/// After a charge these are the [`Table::charge_columns`] as triggers and the table itself left them. Where claims cannot
-/// be lost the [`Table::guard_columns`] suffice.
+/// After a charge these are the [`Table::charge_columns`] as triggers and the table itself left them. Where claims
+/// cannot be lost the [`Table::guard_columns`] suffice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Guards(pub Vec<Value>);
 

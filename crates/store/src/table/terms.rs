@@ -203,8 +203,8 @@ impl Table {
         }
     }
 
-    /// The value for a due date. In an hour that a clock repeats, the date is read as in the first one: the value is then
-    /// an hour later.
+    /// The value for a due date. In an hour that a clock repeats, the date is read as in the first one: the value is
+    /// then an hour later.
     fn due_value(&self, column: &Column, at: Instant) -> Value {
         let zone = &self.dates.zone;
         let written = column.spelling.write(at, zone);
@@ -231,8 +231,9 @@ impl Table {
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
-    /// The columns that show that a row is still the record that was read or charged. A new row with the id of a deleted
-    /// one has another insertion date. The condition itself may depend on time or other rows, so only its columns count.
+    /// The columns that show that a row is still the record that was read or charged. A new row with the id of a
+    /// deleted one has another insertion date. The condition itself may depend on time or other rows, so only its
+    /// columns count.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
         let date = Some(&self.inserted).filter(|column| !column.is_expression);

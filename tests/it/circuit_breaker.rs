@@ -36,11 +36,10 @@ fn freeze(env: &TestEnv, which: &str) {
 
 /// A table that does not let these rows be charged, which does not show before that.
 fn with_uncountable(count: i64, which: &str) -> TestEnv {
-    let schema = SCHEMA;
     let failures = "FAILURES      INTEGER NOT NULL";
-    assert_contains(&schema, failures);
+    assert_contains(SCHEMA, failures);
     let checked = format!("{failures} CHECK (FAILURES <> 7)");
-    let env = TestEnv::with_schema(&schema.replace(failures, &checked));
+    let env = TestEnv::with_schema(&SCHEMA.replace(failures, &checked));
     env.insert(count, HOUR_AGO);
     env.sql(&format!("UPDATE BACKLOG SET FAILURES = 6 WHERE ID {which}"));
     env

@@ -106,7 +106,7 @@ fn nothing_is_due() {
     says(&ran.stderr, "have a status that is not mapped");
     assert_contains(&ran.stderr, "'NEW'");
     let first = env.run("status").success().stdout;
-    assert_contains(&first.lines().next().unwrap(), &env.path_text("test.db"));
+    assert_contains(first.lines().next().unwrap(), &env.path_text("test.db"));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn records_become_success_although_nothing_was_done() {
 fn last_error_does_not_say_why() {
     let env = one_record();
     let handler = "echo no route >&2; echo to host >&2; echo giving up >&2; exit 1";
-    env.pass(&format!("--ndays 1 --joblog log -- {}", sh(handler).to_string())).silent();
+    env.pass(&format!("--ndays 1 --joblog log -- {}", sh(handler))).silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "giving up");
     assert_eq!(json(&env.read("log"))["stderr"], "no route\nto host\ngiving up");
     let record = json(&env.run("show 7 --json").success().stdout);

@@ -276,8 +276,8 @@ fn a_pass_says_how_it_ended() {
     env.run_at(MIDNIGHT, all).fails(1, &["2 attempts failed in a row"]);
     let found = passes(&env, MIDNIGHT);
     let found = found.iter().find(|line| line.starts_with("--ndays 9: ")).unwrap();
-    assert_contains(&found, ": 2 failed");
-    assert_contains(&found, "; failed: 2 attempts failed in a row");
+    assert_contains(found, ": 2 failed");
+    assert_contains(found, "; failed: 2 attempts failed in a row");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
     let Some(shop) = Shop::new("a FIFO in the state directory") else { return };
     for name in ["lines", "state.db", "state.db-journal"] {
         shop.plant_state();
-        assert!(Command::new("mkfifo").arg(&shop.state(name)).status().unwrap().success());
+        assert!(Command::new("mkfifo").arg(shop.state(name)).status().unwrap().success());
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
         let ran = shop.pass("");
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");

@@ -316,7 +316,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     slow.wait_for_begin();
     // It cannot take its claim back while it is stopped.
     let signal = |name: &str| {
-        assert!(signal(name, &pass.id().to_string()));
+        assert!(signal(name, pass.id()));
     };
     signal("-STOP");
     for number in 0..2 {

@@ -299,7 +299,7 @@ fn charts_have_one_scale() {
     assert_eq!(heights, [3, 3, 6, 2]);
     for (chart, peak) in charts.iter().zip(["100", "109", "241", "63"]) {
         assert!(chart.lines().nth(1).unwrap().starts_with("    241 |"), "{chart}");
-        assert_contains(&chart.lines().next().unwrap(), &format!("peak {peak} in 50s"));
+        assert_contains(chart.lines().next().unwrap(), &format!("peak {peak} in 50s"));
     }
 }
 

@@ -263,8 +263,8 @@ fn crontab_prints_no_login_and_no_header_of_the_environment() {
 fn a_variable_never_makes_a_line_of_a_crontab() {
     let env = one_record();
     let crontab = |value: &str| {
-        let args = format!("crontab --progressive --db postgres://127.0.0.1:1/none -- true");
-        env.command(&args).env("PGAPPNAME", value).ran()
+        let args = "crontab --progressive --db postgres://127.0.0.1:1/none -- true";
+        env.command(args).env("PGAPPNAME", value).ran()
     };
     for value in ["x\n* * * * * touch ran", "x\r", "\"'"] {
         crontab(value)

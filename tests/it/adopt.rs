@@ -457,8 +457,7 @@ fn a_state_directory_that_is_named_is_written() {
     assert_contains(&env.run("adopt --state-dir kept").success().stdout, "/kept\"\n");
     let mut command = env.command("adopt");
     let adopted = command.env("BACKLOG_STATE_DIR", "/var/lib/kept").output().unwrap();
-    let adopted = ran(&adopted).success();
-    assert_contains(&adopted.stdout, "state_dir = \"/var/lib/kept\"\n");
+    assert_contains(&ran(&adopted).success().stdout, "state_dir = \"/var/lib/kept\"\n");
 }
 
 #[test]
@@ -555,8 +554,7 @@ fn another_name_of_a_queue_is_taken_from_the_rows() {
         "{adopted:?}"
     );
     env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
-    let adopted = env.run("adopt").exits(1);
-    assert_contains(&adopted.stdout, "QUESTION: which queue is processed?");
+    assert_contains(&env.run("adopt").exits(1).stdout, "QUESTION: which queue is processed?");
 }
 
 #[test]

@@ -90,8 +90,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     let env = TestEnv::new();
     env.write("file", "");
     let said = |dir: &str| {
-        let args = format!("process --ndays 1 --state-dir {} -- true", quoted(dir));
-        env.run(&args).exits(1).stderr
+        env.run(&format!("process --ndays 1 --state-dir {} -- true", quoted(dir))).exits(1).stderr
     };
     let not_a_directory = "not a directory";
     for (dir, says) in [

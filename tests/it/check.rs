@@ -947,8 +947,7 @@ fn a_schedule_by_count_wants_its_own_index() {
     let missing = statements(&env, &args);
     assert_eq!(missing.len(), 2, "{missing:?}");
     env.sql(&missing.join("\n"));
-    let fine = "ok indexes find pending records and single ones";
-    assert_eq!(findings(&env, "index", &args), [fine]);
+    assert_eq!(findings(&env, "index", &args), ["ok indexes find pending records and single ones"]);
 }
 
 #[test]

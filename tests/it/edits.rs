@@ -373,10 +373,8 @@ fn a_record_of_another_shard_is_left_alone() {
 fn a_person_at_a_terminal_is_asked_before_many_records_change() {
     let env = TestEnv::with_records(1_001, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
-    let answered = |answer: &str, command: &str| {
-        let ran = env.at_terminal(80, command, answer).exits(0);
-        ran.stdout
-    };
+    let answered =
+        |answer: &str, command: &str| env.at_terminal(80, command, answer).exits(0).stdout;
     let said = answered("n\n", "retry --all");
     assert_contains(&said, "make due 1001 records? [y/N] ");
     assert!(said.ends_with("nothing was changed\r\n"), "{said}");

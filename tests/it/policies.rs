@@ -112,8 +112,7 @@ fn a_failed_record_that_no_pass_by_age_will_see_again_is_an_error_once() {
     env.run_at(MIDNIGHT + 300, args).silent();
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 2");
     let ran = env.run_at(MIDNIGHT + 600, &with_options("-v", args)).success();
-    let over = "record 2 failed, no retries left (attempt 2): exit status 1\n";
-    assert_contains(&ran.stderr, over);
+    assert_contains(&ran.stderr, "record 2 failed, no retries left (attempt 2): exit status 1\n");
 }
 
 #[test]

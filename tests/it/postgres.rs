@@ -186,8 +186,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
         };
         let log = env.noting("exit 1");
         env.run(&format!("process --ndays 9 -- {log}")).fails(1, &[name, "table backlog", found]);
-        let checked = env.run("check").exits(1);
-        assert_contains(&checked.stdout, found);
+        assert_contains(&env.run("check").exits(1).stdout, found);
         assert_eq!(env.handled(), [""; 0]);
         let kept = format!(
             "SELECT count(*) FROM backlog WHERE {name}::text IS NOT DISTINCT FROM {value}::{declared}::text"

@@ -455,7 +455,7 @@ fn what_cannot_be_used_is_named() {
         ("postgres://u:sesame@localhost/db?sslmod=off".into(), 2, "sslmod"),
         ("postgres://u:sesame@local host:x/db".into(), 2, ""),
     ] {
-        let ran = env.run(&format!("status --db {db}"));
+        let ran = env.run(&format!("status --db {}", quoted(&db)));
         assert_eq!(ran.exit, Some(exit), "{db}: {ran:?}");
         assert!(ran.stderr.contains(words) && ran.stderr.lines().count() == 1, "{db}: {ran:?}");
         assert_lacks(&ran.stderr, "sesame");
@@ -507,7 +507,7 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
         "mysql://u:sesame@h/db",
         "host=h user=u password=sesame",
     ] {
-        let ran = env.run(&format!("status --db {db}"));
+        let ran = env.run(&format!("status --db {}", quoted(db)));
         assert_lacks(&ran.stderr, "sesame");
         ran.fails(2, &[" postgres://user@host:port/database\n"]);
     }

@@ -119,14 +119,14 @@ impl TestEnv {
     /// A database with the table of schema.sql.
     pub fn new() -> Self {
         let env = Self::empty();
-        env.run(&["init"]).success();
+        env.run("init").success();
         env
     }
 
     /// A database with a table that counts no failures.
     pub fn minimal() -> Self {
         let env = Self::empty();
-        env.run(&["init", "--minimal"]).success();
+        env.run("init --minimal").success();
         env
     }
 

@@ -264,6 +264,21 @@ fn what_a_crash_may_have_taken_away_is_named_if_the_server_stays_away() {
 }
 
 #[test]
+fn an_idle_pass_ends_if_the_server_stays_away_for_a_minute() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let machines = Machines::new(&cluster, 3);
+    let args = format!("process --ndays 1 --rate 1/s -- {}", machines.handler());
+    let pass = piped(&mut machines.machines[0].command(&args));
+    wait_until("one is handled", || machines.handled() > 0);
+    cluster.stop();
+    let ran = machines.finished(pass);
+    let says =
+        "could not claim records for a minute, because the connections to the database were lost";
+    assert_contains(&ran.stderr, says);
+    assert_eq!(ran.exit, Some(75));
+}
+
+#[test]
 fn killed_passes_lose_nothing_and_repeat_only_what_was_in_hand() {
     let Some(cluster) = cluster() else { return };
     let machines = Machines::new(cluster, RECORDS);

@@ -5,11 +5,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::last_error::is_begun;
 use backlog_schedule::{End, Id, Policy, Reason, Record, Status, Verdict};
-use backlog_store::{Claim, ClaimRequest, RowWrite, Until, WriteResult};
+use backlog_store::{Claim, ClaimRequest, RowWrite, StoreError, Until, WriteResult};
 
 use super::Dispatcher;
 use super::round::DueRecord;
@@ -20,6 +21,8 @@ use crate::engine::tally::log_expired;
 /// is a process that does not run.
 const SPARE: usize = 8;
 const FEW: usize = 64;
+/// Maximum time for which an idle pass waits for a store that claims nothing.
+const MAX_HOLD_OFF: Duration = Duration::from_secs(60);
 
 impl Dispatcher {
     /// Claims due records for at most `free` places, and appends them to `claimed`.
@@ -86,8 +89,16 @@ impl Dispatcher {
         }
         if self.pass.store.limits().hold_off.is_some() {
             self.waits_for_store = self.has_more()?;
+            let since = *self.waits_for_store_since.get_or_insert(now);
+            // While handlers run, their outcomes find out if the store comes back.
+            if self.in_hand.is_empty() && now - since > MAX_HOLD_OFF {
+                let why = "could not claim records for a minute, because the connections to the \
+                           database were lost; try later";
+                return Err(StoreError::TryLater(why.into()).into());
+            }
             return Ok(0);
         }
+        self.waits_for_store_since = None;
         Ok(usize::try_from(self.left).unwrap_or(usize::MAX).min(tokens).min(open))
     }
 

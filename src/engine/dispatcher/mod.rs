@@ -70,6 +70,7 @@ pub struct Dispatcher {
     may_be_alone: bool,
     /// True if the store claims nothing for a while, although records are due.
     waits_for_store: bool,
+    waits_for_store_since: Option<Monotonic>,
     /// True if a pass without --drain has retried the busy records.
     has_retried_busy: bool,
     /// True if the column for errors accepts our texts, false if not. `None` until it is known.
@@ -139,6 +140,7 @@ impl Dispatcher {
             is_alone: false,
             may_be_alone: false,
             waits_for_store: false,
+            waits_for_store_since: None,
             has_retried_busy: false,
             takes_errors: None,
             unstored: None,

@@ -28,6 +28,7 @@ mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod retry;
+mod scheme;
 mod search;
 pub mod secure_file;
 mod sql;
@@ -61,13 +62,14 @@ pub use date::{Dates, Format, Zone};
 pub use error::{Refusal, StoreError};
 pub use explore::{Explore, Explored, Outline, ValueCount};
 pub use inspection::{Inspection, PendingRows};
-pub use location::{Location, is_url};
+pub use location::Location;
 pub use mapping::{
     Assigned, Assignment, DateSource, Mapping, STATUS, StatusColumn, StatusValues, usual_values,
 };
 pub use memory::MemoryStore;
 pub use mutex::lock;
 pub use retry::Retry;
+pub use scheme::is_url;
 pub use sqlite::side_files;
 pub use state_dir::{
     Failing, INTERVAL_ENTRIES, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,

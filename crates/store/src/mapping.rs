@@ -3,7 +3,6 @@
 use backlog_schedule::{Order, Status, Value};
 
 use crate::date::{Dates, Format};
-use crate::table::joined;
 
 /// Names of a table and its columns. A column without a name may have its usual one; an empty name means no column.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +116,8 @@ impl Mapping {
             inherited.filter(|format| is_inserted(&name) || Format::NAMED_ONLY.contains(format));
         // A row that also meets `where` is pending.
         let pending = self.conditions.iter().map(|condition| format!("({condition}\n)"));
-        let not_pending = format!("({}) IS NOT TRUE", joined(pending, " AND "));
+        let pending = pending.collect::<Vec<_>>().join(" AND ");
+        let not_pending = format!("({pending}) IS NOT TRUE");
         let archived = self.archived.clone().filter(|_| is_archived);
         Some(Self {
             dates: Dates { format: format.or(inherited), ..self.dates.clone() },

@@ -10,7 +10,7 @@ use backlog_schedule::listed;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio_postgres::config::Config;
 
-use crate::location::split_scheme;
+use crate::scheme::split_scheme;
 
 const NUMBER: &str = "a whole number, at least 0";
 const PORTS: &str = "a whole number from 1 to 65535";

@@ -77,7 +77,7 @@ fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
     }
 }
 
-/// Reports a wrong command line to a monitoring plugin, which would take clap's exit code for a critical figure.
+/// Reports a wrong command line to a monitoring system, which would take clap's exit code for a critical figure.
 fn report_unknown(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_section_of_the_page_is_known() {
+    fn every_section_of_job_tables_is_parsed() {
         let known: Vec<_> = KnownTable::all().collect();
         assert_eq!(known.len(), 16);
         for table in &known {

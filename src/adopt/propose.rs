@@ -21,7 +21,7 @@ pub fn by_columns<'t>(mut table: TableProfile<'_>, terminal: &'t Terminal) -> Re
     let pending = table.pending(&mut proposal)?;
     table.write_counters(&mut proposal, &pending)?;
     table.write_assignments(&mut proposal, &pending)?;
-    proposal.comment("older records are tried less and less often");
+    proposal.comment("records that keep failing are tried less and less often");
     proposal.line(if is_undated { "policy = \"even\"" } else { "progressive = true" });
     proposal.line("# exec = [\"/usr/local/bin/YOUR-COMMAND\", \"{id}\"]");
     Ok(proposal)

@@ -15,7 +15,7 @@ const PROGRAM: &str = "backlog";
 /// Maximum length of a default in the short help.
 const MAX_SHORT_DEFAULT: usize = 7;
 
-/// Options that are no keys, but have an environment variable.
+/// Options with an environment variable that are not generated from a key.
 const WITH_VARIABLE: [&str; 4] = ["config", "queue", "trust-owner", "where"];
 
 pub fn with_help(command: Command) -> Command {

@@ -59,7 +59,7 @@ pub fn handler_arg() -> Arg {
 /// Id of the argument for the database, whose key is `db`.
 pub const DATABASE: &str = "database";
 
-/// Other subcommands take ids, payloads or a handler as their arguments.
+/// True for subcommands whose positional argument is the database.
 pub fn takes_database(subcommand: &str) -> bool {
     ["init", "status", "list", "failures"].contains(&subcommand)
 }

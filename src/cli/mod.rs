@@ -150,12 +150,12 @@ pub enum CliCommand {
     Retry(Box<EditArgs>),
     /// Delete finished records that are old enough
     ///
-    /// Deletes SUCCESS and ARCHIVED records, 1,000 in a transaction. Pending records are never deleted.
+    /// Deletes SUCCESS and ARCHIVED records, at most 1,000 per transaction. Pending records are never deleted.
     Prune(Box<PruneArgs>),
     /// Check the table, the handler and the crontab
     ///
-    /// Reads crontab lines from `crontab -l`, /etc/crontab and /etc/cron.d, and as root from the crontabs of
-    /// all users. Lines are read as cron and the shell read them. Nothing is written, except with --rehearse.
+    /// Reads your crontab lines from `crontab -l`, /etc/crontab and /etc/cron.d, as cron and the shell read
+    /// them. Nothing is written, except with --rehearse.
     Check(Box<CheckArgs>),
     /// Print the crontab lines for a queue
     Crontab(Box<CrontabArgs>),

@@ -156,7 +156,7 @@ fn check_proposal(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>
     }
     let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };
     let table = database.table();
-    terminal.say("what this mapping cannot do:");
+    terminal.say("limitations of this mapping:");
     let error = table.last_error.as_ref().map(drop);
     for limit in [
         table.require_counter("a limit of attempts, and any schedule by count,", false),

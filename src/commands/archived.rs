@@ -1,5 +1,6 @@
-//! The archived records of a pass in cron's mail: the first ones by id, and all by cause, with the command that restores
-//! them. Passes that archive more within the hour leave the report to a later pass.
+//! The archived records of a pass in cron's mail: up to ten records by id; of more records also the five most frequent
+//! causes, with the command that restores them. Passes that archive more within the hour leave the report to a later
+//! pass.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
 use backlog_store::{Table, chain};

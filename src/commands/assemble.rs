@@ -245,7 +245,7 @@ pub fn start_handlers(
     context: &HandlerContext,
     stop_of_pass: Arc<Stop>,
 ) -> Result<Handlers> {
-    let stop = stop_of_pass.part().context("could not make an eventfd")?;
+    let stop = stop_of_pass.part().context("could not create an eventfd")?;
     let of_records = HandlerContext { jobs: jobs_within_limits(context.jobs), ..context.clone() };
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::no_handler)? {
         options::HandlerSpec::Exec { argv, give_up_on } => {

@@ -190,7 +190,7 @@ fn ages(age: &AgeWindow) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }
 
-/// The name of a queue for the name of a unit, escaped as by systemd-escape.
+/// The name of a queue for the name of a unit, with bytes that unit names do not allow as `\xNN`.
 fn unit_name(queue: &str) -> String {
     let escape = |byte| match byte {
         b':' | b'_' | b'.' | b'-' => char::from(byte).to_string(),
@@ -205,7 +205,7 @@ mod tests {
     use super::unit_name;
 
     #[test]
-    fn every_queue_has_names_of_its_own_for_its_units() {
+    fn unit_names_are_unique() {
         for (queue, name) in [
             ("e-mail", "e-mail"),
             ("a b", r"a\x20b"),

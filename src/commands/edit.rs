@@ -164,7 +164,7 @@ pub const RESTORE: EditCommand = EditCommand {
     require: |table, _| table.require_archived_condition(),
 };
 
-/// Sets NEW, which is due under every policy.
+/// Sets NEW, which every policy but --ndays tries in the next pass.
 pub const RETRY: EditCommand = EditCommand {
     name: "retry",
     done: "made due",
@@ -309,7 +309,7 @@ impl Selection<'_> {
         let why = if !self.queue.holds(&record.id) {
             "is in another shard".into()
         } else if is_due && self.statuses.contains(&Status::New) {
-            return Some("is NEW, so it is due already".into());
+            return Some("is NEW already; nothing to change".into());
         } else if !self.statuses.contains(&record.status) {
             format!("is {}", cut_line(&record.status_text))
         } else if !self.before.is_none_or(is_old) {

@@ -30,7 +30,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let known = KnownFailures::of(&queue, &*database)?;
     let joblog = resolved.pass_text("joblog");
     let joblog = joblog.map_or_else(String::new, |joblog| format!(": see the joblog {joblog}"));
-    let deleted = database.table().deletes_finished.then(|| {
+    let deleted = database.table().deletes_succeeded.then(|| {
         format!("; on_success deletes the records that succeed, so it may have succeeded{joblog}")
     });
     let restores = database.table().require_archived_condition().is_ok();

@@ -41,7 +41,7 @@ pub fn run(
         if part > 0 && !causes.is_empty() {
             let back = table_command(resolved, "restore", &["--failure", "GROUP"], true)?;
             text += if text.is_empty() { "" } else { "\n" };
-            text += &console.screen.wrap(&format!("archived; this brings them back: {back}"));
+            text += &console.screen.wrap(&format!("archived; restore them with: {back}"));
         }
         text += &report::failures_text(&causes, &console.screen);
     }
@@ -171,7 +171,7 @@ impl KnownFailures {
         Ok(causes)
     }
 
-    /// True if a record has failed or was archived. Fills in a stored error.
+    /// True if a record has failed or was archived, and no pass has it in hand. Fills in a stored error.
     pub fn has_failed(&self, record: &mut Record) -> bool {
         self.stored.fill_in(record);
         if self.is_in_hand(record) {

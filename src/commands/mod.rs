@@ -260,7 +260,7 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
     queue.db.open(&queue.mapping, access, clock)
 }
 
-/// The value of a report that also works without it. An error becomes a warning.
+/// Turns an error into a warning, for optional parts of a report. An error becomes a warning.
 fn or_warn<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(|error| log::warn!("{}", chain(error))).ok()
 }
@@ -307,7 +307,7 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
 }
 
 /// Minimum length of an abbreviated id.
-const LEAST_BEGINNING: usize = 6;
+const MIN_PREFIX_LEN: usize = 6;
 
 /// The record with this id, or the only one whose id begins with it; otherwise the reason why there is none.
 fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>> {
@@ -319,7 +319,7 @@ fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>>
             ReadResult::Gone => {}
         }
     }
-    let begin = Some(id).filter(|id| id.len() >= LEAST_BEGINNING);
+    let begin = Some(id).filter(|id| id.len() >= MIN_PREFIX_LEN);
     let ids = begin.map_or(Ok(Vec::new()), |begin| database.ids_from(begin))?;
     match &ids[..] {
         [only] if only != id => find(database, only),

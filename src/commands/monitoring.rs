@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_name_that_a_url_takes() {
+    fn names_of_lines_are_safe_in_urls() {
         for (queue, policy, expected) in [
             ("default", "--progressive", "default-progressive"),
             ("e-mails", "--min-ndays 1 --ndays 7", "e-mails-min-ndays-1-ndays-7"),

@@ -23,7 +23,7 @@ use crate::options::{PassSettings, Resolved};
 use crate::report::{GONE_AFTER, LineReport, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
-const LEAST_TICK: i64 = 60;
+const MIN_TICK_SECS: i64 = 60;
 
 /// The entry and the failures of a pass, which the pass and its observer share.
 #[derive(Clone)]
@@ -143,7 +143,7 @@ impl PassLog {
         *lock(&self.notes).may_report.get_or_insert_with(may)
     }
 
-    /// Reports that nothing in the queue succeeds: once a day, in a mail that cron sends anyway.
+    /// Reports that nothing in the queue succeeds: at most once a day, because the message makes cron send mail.
     pub fn report_failing(&self, screen: &Screen) {
         let failing = or_warn(self.state.failing(&self.line)).flatten();
         let is_due = |failing: &Failing| match self.by_hand {
@@ -232,7 +232,7 @@ const ERRORS_KEPT: usize = 3;
 fn hangs_after(settings: &PassSettings) -> Option<i64> {
     let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     let timeout = secs(settings.timeout?).saturating_mul(2);
-    let ticks = settings.schedule.policy.every_secs().max(LEAST_TICK).saturating_mul(10);
+    let ticks = settings.schedule.policy.every_secs().max(MIN_TICK_SECS).saturating_mul(10);
     let rate = settings.limits.rate.map_or(0, |rate| secs(rate.0));
     Some(timeout.max(ticks).max(rate.saturating_mul(2)))
 }
@@ -298,7 +298,8 @@ pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -
     Ok(Exit::TryLater)
 }
 
-/// The message about a pass that hangs, with a command against it if its process exists on this host.
+/// The message about a pass that hangs, with `backlog stop` for a slow handler, otherwise with `kill` if the process is
+/// on this host.
 fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
     let PassEntry { began, pid, host, uid, .. } = running;

@@ -93,8 +93,9 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
     }
     if target.state.is_named() && target.histories.is_empty() {
         let path = target.state.path().display();
-        let unknown =
-            format!("no pass of {scope} is known in {path}: do its lines name it as well?");
+        let unknown = format!(
+            "no passes of {scope} are recorded in {path}: do its crontab lines use the same --state-dir?"
+        );
         confirm(console.out, &unknown)?;
     }
     Ok(Exit::Done)

@@ -253,13 +253,13 @@ impl ProcessRun<'_> {
         let Self { queue, settings, clock, terminal, .. } = self;
         let limits = &settings.limits;
         let stop = Stop::new(*clock, limits.grace, limits.max_runtime);
-        let stop = stop.context("could not make an eventfd")?;
+        let stop = stop.context("could not create an eventfd")?;
         let token = random_hex::<16>()?;
         let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
         let capabilities = &mut assembly.line.capabilities;
         capabilities.may_give_up = settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
         capabilities.series = context.series;
-        // Other users cannot read a new joblog, because errors may quote records.
+        // Only the owner and the group can read a new joblog, because errors may quote records.
         let joblog = settings.options.joblog.as_deref().map(|path| {
             let opened = secure_file::append(path, 0o640);
             opened.with_context(|| format!("could not open the joblog {}", path.display()))
@@ -287,7 +287,7 @@ impl ProcessRun<'_> {
         };
         let observer = Box::new(observer);
         let pass = assembly.pass(database, settings, log.began, stop.clone(), &token, observer)?;
-        // Dropped, and so removed, at each return.
+        // Removed when it is dropped, at each return.
         let mut _running = None;
         let tally = engine::run(pass, |wake| {
             self.signals.stop_pass_by(wake)?;

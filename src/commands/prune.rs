@@ -245,7 +245,7 @@ impl FinishedRecords {
             return Ok(PruneTally::default());
         }
         let left = end.map(|end| end.saturating_duration_since(clock.monotonic()));
-        let stop = Stop::new(clock, Duration::ZERO, left).context("could not make an eventfd")?;
+        let stop = Stop::new(clock, Duration::ZERO, left).context("could not create an eventfd")?;
         let mut store = Stoppable::open(database, &state, stop.clone())?;
         let (mut query, mut tally, mut most) = (self.query(), PruneTally::default(), FIRST_BATCH);
         loop {

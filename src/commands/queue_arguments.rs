@@ -91,7 +91,7 @@ fn portable(environment: &Environment, key: &Key, value: &str) -> Result<String,
             let mut words = shlex::split(value).unwrap_or_default();
             make_absolute(environment, &mut words)?;
             let joined = shlex::try_join(words.iter().map(String::as_str));
-            joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
+            joined.map_err(|error| usage(format!("{value:?} is not a command: {error}")))?
         }
         _ if key.kind == KeyKind::Path => absolute(environment, Path::new(value))?,
         _ => match file {

@@ -23,7 +23,7 @@ struct SignalState {
     is_polled: bool,
 }
 
-/// The time of a pass, until it is dropped: signals stop the pass.
+/// Guard: until it is dropped, signals stop the pass: signals stop the pass.
 pub struct StoppedBySignals(Signals);
 
 impl Signals {
@@ -58,8 +58,8 @@ impl Signals {
         }
     }
 
-    /// SIGHUP counts unless the parent process ignores it, as nohup does. If SIGCHLD is ignored, the system discards the
-    /// exit statuses of children, so it gets a handler.
+    /// SIGHUP counts unless it was already ignored when the program started, as nohup does. If SIGCHLD is ignored, the
+    /// system discards the exit statuses of children, so it gets a handler.
     fn listen(&self) -> Result<()> {
         let ignored = IgnoredSignals::of_this_process();
         let ignores = |signal| ignored.is_some_and(|ignored| ignored.contains(signal));

@@ -106,8 +106,8 @@ impl<'a> StatusCommand<'a> {
         }
     }
 
-    /// Writes the page and the metrics if they are wanted. Prints the status, or the state by the limits if there are any.
-    /// An overview has the options that choose all its queues.
+    /// Writes the page and the metrics if they are wanted. Prints the status, or the result of the limits if there are
+    /// any. `overview` has the options that select all queues, for printed commands.
     fn print(
         &self,
         results: Vec<QueueResult>,

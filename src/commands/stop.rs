@@ -95,7 +95,7 @@ fn stop(
         (false, true) => (Exit::Done, "stopped; the attempt does not count".into()),
         (false, false) => (Exit::Done, ENDED.into()),
         (true, _) => {
-            (Exit::TryLater, format!("not stopped: the pass, pid {pid}, has not let it go yet"))
+            (Exit::TryLater, format!("not stopped: the pass, pid {pid}, has not released it yet"))
         }
     })
 }

@@ -11,7 +11,7 @@ pub struct Period {
     /// The first two fields of a line. The others are `*`.
     minute: String,
     hour: String,
-    /// Shell expression that is 0 when a run is due, for periods that the fields cannot express.
+    /// Shell command that prints 0 when a run is due, for periods that the fields cannot express.
     skip_condition: Option<String>,
 }
 

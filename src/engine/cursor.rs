@@ -94,8 +94,8 @@ impl LineSchedule {
             }
             Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
         };
-        let (is_unlimited, stuck) = (!may_be_cut_short, self.cursor.stuck.clone());
-        SearchPlan { order, kind, is_unlimited, stuck }
+        let (may_defer, stuck) = (!may_be_cut_short, self.cursor.stuck.clone());
+        SearchPlan { order, kind, may_defer, stuck }
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn by_slots() -> SearchPlan {
-        SearchPlan { order: Order::Newest, kind: PlanKind::Slots, is_unlimited: true, stuck: None }
+        SearchPlan { order: Order::Newest, kind: PlanKind::Slots, may_defer: true, stuck: None }
     }
 
     fn by_slots_cursor() -> PassCursor {

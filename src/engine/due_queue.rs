@@ -19,8 +19,8 @@ const LARGEST_BLOCK: usize = 4096;
 pub struct SearchPlan {
     pub order: Order,
     pub kind: PlanKind,
-    /// True if no limit can end the pass before deferred records are tried.
-    pub is_unlimited: bool,
+    /// True if candidates may be deferred, because no limit can end the pass before they are tried.
+    pub may_defer: bool,
     /// The pass begins after this record, because the records up to it got nowhere and ended the last pass. They are
     /// tried at the end.
     pub stuck: Option<SortKey>,
@@ -151,7 +151,7 @@ impl DueQueue {
         if let PlanKind::Named(ids) = &plan.kind {
             candidates = ids.iter().map(Candidate::from).collect();
         }
-        let deferred = plan.is_unlimited.then(VecDeque::new);
+        let deferred = plan.may_defer.then(VecDeque::new);
         let defers_failed = !by_slots && rule.capabilities.can_snooze;
         Self {
             rule,
@@ -170,8 +170,7 @@ impl DueQueue {
     /// The queue for the next search of a drain: busy records, then due ones; without `errors` only NEW ones.
     pub fn search_again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due =
-            Self::new(&SearchPlan { order, kind, is_unlimited: false, stuck: None }, rule);
+        let mut due = Self::new(&SearchPlan { order, kind, may_defer: false, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
         }
@@ -301,7 +300,7 @@ mod tests {
     }
 
     fn plan() -> SearchPlan {
-        SearchPlan { order: Order::Oldest, kind: PlanKind::Full, is_unlimited: true, stuck: None }
+        SearchPlan { order: Order::Oldest, kind: PlanKind::Full, may_defer: true, stuck: None }
     }
 
     /// A table in which each search finds the same record.

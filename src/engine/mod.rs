@@ -57,7 +57,7 @@ pub struct Pass {
     pub limits: PassLimits,
     pub clock: Clock,
     pub stop: Arc<Stop>,
-    /// Marks handlers that outlive a killed pass, in their environment: [`Store::begin`].
+    /// Marks all handlers, so that those of a killed pass are found, in their environment: [`Store::begin`].
     pub token: Option<String>,
     pub observer: Box<dyn Observer + Send>,
 }
@@ -210,7 +210,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     Ok(tally)
 }
 
-/// Starts a thread that ends the handlers of lost claims, because the store is locked meanwhile.
+/// Starts a thread that ends the handlers of lost claims, because the thread that notices the loss has the store
+/// locked.
 fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
     let end = move || losses.iter().for_each(|ids| handler.interrupt(&ids, LOST_KILL_DELAY));
     if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {

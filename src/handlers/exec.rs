@@ -92,8 +92,10 @@ impl Exec {
         let (_running, process) = self.start(job, &body)?;
         // Frees the memory while the command runs.
         drop(body);
-        let mut ended =
-            self.wait_for_end(process, lost).map_err(|error| self.spawn_failure(&error))?;
+        let mut ended = self.wait_for_end(process, lost).map_err(|error| {
+            let error = format!("could not wait for the handler: {}", reason(&error));
+            Outcome::Unable { error, ends_pass: true }
+        })?;
         let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
         let (outcome, exit) = self.outcome(&mut ended);
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
@@ -222,7 +224,7 @@ impl Exec {
         let outcome = match (terminated_for, status.code()) {
             (Some(EndReason::Stop | EndReason::ClaimLost), _) => Outcome::Interrupted,
             // Another process ended it, for instance at a shutdown.
-            (None, _) if termination_signal(*status).is_some() && self.stop.is_signalled_soon() => {
+            (None, _) if termination_signal(*status).is_some() && self.stop.wait_for_signal() => {
                 Outcome::Interrupted
             }
             (Some(EndReason::Timeout), _) => {

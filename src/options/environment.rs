@@ -100,7 +100,7 @@ impl Environment {
         Ok(layer)
     }
 
-    /// A message for each variable that limits the attempts of no queue of these.
+    /// A message for each variable that matches none of these queues.
     pub fn unknown_limits(&self, queues: &[String]) -> Vec<String> {
         let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
         let is_limit = |name: &&str| name.starts_with("MAX_") && name.ends_with("_RETRY_ATTEMPTS");
@@ -109,7 +109,7 @@ impl Environment {
             limits.filter(|name| !known.iter().any(|known| known == name)).collect();
         unknown.sort_unstable();
         let legal = listed(known.iter().map(String::as_str));
-        let message = |name| format!("{name} is the limit of no queue; use one of {legal}");
+        let message = |name| format!("{name} matches no queue; use one of {legal}");
         unknown.into_iter().map(message).collect()
     }
 

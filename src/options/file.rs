@@ -91,7 +91,7 @@ fn others_have(metadata: &Metadata, group_mode: u32, others_mode: u32) -> bool {
     metadata.mode() & others_mode != 0 || metadata.mode() & group_mode != 0 && !is_own_group
 }
 
-/// Reads a file if no other user can change it.
+/// Reads a file if no other user can change it. For root, `require_trusted` has checked that.
 fn read_default(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     let read = secure_file::read_with_directory(path);
     let (bytes, metadata, directory) = read.map_err(|error| not_read(path, &reason(&error)))?;
@@ -125,11 +125,12 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
     };
     let (defaults, queues) = (table("defaults")?, table("queue")?);
     if let Some((name, value)) = file.iter().next() {
-        let legal = match value.is_table() {
-            true => "use [defaults] or [queue.NAME]",
-            false => "write a key below [defaults] or [queue.NAME]",
-        };
-        return Err(format!("no section {name:?}; {legal}"));
+        return Err(match value.is_table() {
+            true => format!("no section {name:?}; use [defaults] or [queue.NAME]"),
+            false => format!(
+                "the key {name:?} is in no section; write it below [defaults] or [queue.NAME]"
+            ),
+        });
     }
     let section = |keys, name: &str| {
         let layer = layer(keys, Some(directory), Origin::File);

@@ -58,7 +58,8 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// The subject of a key. A schedule or a handler replaces the whole schedule or handler of lower layers.
+/// The subject of a key. A schedule replaces the whole schedule of lower layers, and a command the whole handler; a
+/// webhook keeps the webhook keys of lower layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
     Independent,

@@ -199,7 +199,7 @@ pub const MAPPING: &[Key] = &[
         Assignments,
         |to, raw| replace(&mut to.prune_after, prune_after(raw)),
         "Ages at which finished records are deleted. A pass deletes them after its work, at most once an hour, \
-         for at most 10 s. `backlog prune` deletes all of them now. Without this key no record is pruned.",
+         for at most 10 s. `backlog prune` deletes all of them now. Without this key, passes delete no records.",
     )
     .takes("{ SUCCESS = duration, ARCHIVED = duration }, or one of them", "{ SUCCESS = \"30d\" }"),
 ];
@@ -254,7 +254,7 @@ pub const SCHEDULE: &[Key] = &[
     .long_name("by-age")
     .role(KeyRole::ScheduleDetail),
     Key::option("every", Value, "DURATION", |to, raw| set(&mut to.every, raw.parse(whole_secs)), [
-        "Interval at which cron starts the command",
+        "Interval at which cron starts the line",
         "Delays are counted in ticks of this length, so a pass that starts a little early misses no record.",
     ])
     .takes(DURATION, "\"5m\"")
@@ -274,7 +274,7 @@ pub const SCHEDULE: &[Key] = &[
          emails.",
     ])
     .long_name("max-attempts")
-    .takes("number, at least 1; or { column } with the number of each record", "20")
+    .takes("number, at least 1; or { column } with the limit of each record", "20")
     .default_text("no limit; 5 with --pgmq")
     .in_short_help(),
     Key::option("max_age", Value, "DURATION", |to, raw| set(&mut to.max_age, raw.parse(age)), [
@@ -352,7 +352,7 @@ pub const PASS: &[Key] = &[
     .takes(AT_LEAST_ONE, "20")
     .default_text("no limit"),
     Key::flag("strict", |to, raw| replace(&mut to.strict, raw.into_bool()), [
-        "Exit 1 if any record failed",
+        "Exit 1 if any record failed or was snoozed",
         "Without it, a pass fails only if a record was archived or could not be handled.",
     ]),
     Key::option("joblog", Path, "FILE", |to, raw| set(&mut to.joblog, raw.into_path()), [

@@ -107,7 +107,7 @@ impl Layers {
             KeyRole::Independent => true,
             KeyRole::Schedule | KeyRole::ScheduleDetail => !has_schedule,
             KeyRole::Command => !has_exec && !has_post,
-            // A webhook keeps the headers of lower layers: without them a token would be missing.
+            // A webhook keeps the webhook keys of lower layers: without them a token would be missing.
             KeyRole::Webhook => !has_exec,
             KeyRole::GiveUpOn => !has_exec && (!has_post || !has_exec_below),
         });

@@ -20,7 +20,7 @@ pub struct Queue {
     pub state_dir: Option<PathBuf>,
     /// False for a user's default directory, which several queues share.
     pub has_own_state_dir: bool,
-    /// The command for each archived record, from backlog.toml or the environment.
+    /// The command to run for each archived record.
     pub on_archive: Option<Vec<OsString>>,
     pub prune_after: PruneAfter,
 }

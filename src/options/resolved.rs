@@ -44,7 +44,7 @@ pub struct TypedOptions {
 /// The options of one queue from all layers.
 pub struct Resolved<'a> {
     name: String,
-    /// False if only a table was named.
+    /// True if a queue was named, or is the only one in the file.
     pub is_named: bool,
     /// The options of the queue's passes.
     pass_layers: Layers,
@@ -382,7 +382,7 @@ impl Resolved<'_> {
         if !self.layers.conditions.is_empty() {
             return Some("--where");
         }
-        let deletes = self.settings.table.mapping.deletes_finished;
+        let deletes = self.settings.table.mapping.deletes_succeeded;
         let is_legal = |key: &Key| key.name == "payload" || key.name == "on_success" && deletes;
         let mut keys = MAPPING.iter().filter(|key| self.layers.has(key.name));
         keys.find(|key| !is_legal(key)).map(|key| key.name)

@@ -108,7 +108,7 @@ impl TableSettings {
     pub fn set_on_success(&mut self, raw: Raw) -> Result<(), String> {
         let mapping = &mut self.mapping;
         if raw.as_str() == Some("delete") {
-            mapping.deletes_finished = true;
+            mapping.deletes_succeeded = true;
             return Ok(());
         }
         let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
@@ -123,7 +123,7 @@ impl TableSettings {
     pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
         let mut mapping = Mapping { conditions, ..self.mapping };
         if let Some(StatusParts { column, values }) = self.status {
-            mapping.status = status_column(column, &values, mapping.deletes_finished)?;
+            mapping.status = status_column(column, &values, mapping.deletes_succeeded)?;
         }
         if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
             return Err(usage("without a status column, --where must say which rows are pending"));

@@ -126,7 +126,8 @@ pub fn tiers(raw: Raw) -> Result<String, String> {
     }
 }
 
-/// Tiers or a switch in the word after the option. In `explain --progressive 7`, 7 is an id.
+/// Tiers or a switch in the word after the option. Refuses other words: in `explain --progressive 7` the 7 is probably
+/// meant as an id.
 pub fn tiers_or_switch(text: &str) -> Result<String, String> {
     let hint = "write maximum age/interval, as in 7d/1h; write ids before --progressive";
     let is_legal = text.contains('/') || ["true", "false"].contains(&text);

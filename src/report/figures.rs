@@ -56,11 +56,11 @@ pub const FIGURES: &[Figure] = &[
         .line(StatusLine::IfAny("archived 24h", "`backlog failures{choice}` says why"))
         .column(ScreenColumn::number("IN 24H", 6).wide(60)),
     Figure::new("failed_24h", LastDay(|counts| counts.failed.saturating_add(counts.archived)))
-        .help("attempts that failed in the last 24 hours"),
+        .help("failed attempts and archived records in the last 24 hours"),
     Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
         .help("attempts that succeeded in the last 24 hours"),
     Figure::new("failing", Begun(|passes| passes.failing.as_ref().map(|failing| failing.since)))
-        .help("time without a success, if it is an hour with 10 failed attempts at new records")
+        .help("time without a success, once it is an hour with 10 failed attempts at new records")
         .metric(
             "backlog_failing_seconds",
             "Seconds in which nothing succeeded and new records failed.",
@@ -89,7 +89,7 @@ pub struct Figure {
     pub metric: Option<(Text, Text)>,
 }
 
-/// The calculation of a figure. JSON has a member for each figure of the first five.
+/// The calculation of a figure. JSON has no member for `Lines`, `Begun` and `Since`.
 pub enum Source {
     /// Number of pending records with such a verdict.
     Judged(fn(Verdict) -> bool),

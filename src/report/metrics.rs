@@ -71,7 +71,8 @@ impl Labels {
 pub struct Metrics(BTreeMap<(&'static str, String), String>);
 
 impl Metrics {
-    /// Reads the series of these families. A damaged line is skipped; a line of other families is an error.
+    /// Reads the series of these families. Damaged lines and unknown `backlog_` families are skipped; any other
+    /// line is an error.
     pub fn read(text: &str) -> Result<Self, &'static str> {
         let is_own = |line: &str| {
             let name = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
@@ -243,13 +244,13 @@ mod tests {
         assert_eq!(value("backlog_pass_success_timestamp_seconds{"), Some("70"));
         assert_eq!(value("backlog_pass_exit_code{"), Some("75"));
         assert!(text.contains("outcome=\"succeeded\"} 7\n"));
-        // One that finds the line hung is none.
+        // Finding a hung line does not count as a pass.
         metrics.of_hung_line(&line("--ndays 1"), 75);
         assert_eq!(metrics.to_text(), text);
     }
 
     #[test]
-    fn damage_is_passed_over_and_what_is_somebody_elses_is_refused() {
+    fn damaged_lines_are_skipped_and_foreign_lines_refused() {
         let text = "backlog_pass_exit_code{db=\"a\"} lots\nbacklog_records 7\nbacklog_x{} 1\n";
         assert_eq!(Metrics::read(text).unwrap().to_text(), "");
         for text in ["x{} 1\n", "# HELP node_load1 x\n", "\n", "PATH=/bin\n"] {

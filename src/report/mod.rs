@@ -135,7 +135,7 @@ pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     }))
 }
 
-/// `12 attempts in 1.3s: 9 succeeded, 3 failed`
+/// `12 attempts in 1.3s: 9 succeeded, 3 failed and will be tried again`
 pub fn summary(tally: &Tally, elapsed: Duration) -> String {
     let counts = [
         (tally.succeeded, "succeeded"),

@@ -184,12 +184,12 @@ impl RecordView<'_> {
         });
         let silent = line
             .and_then(|line| line.silent(now))
-            .map(|secs| format!("has not begun for {}: {IS_CRON_RUNNING}", rough_span(secs)));
+            .map(|secs| format!("none has begun for {}: {IS_CRON_RUNNING}", rough_span(secs)));
         [
             self.headline(rule.schedule.limits),
             lines("policy", &[rule.schedule.policy.options()]),
             lines("last pass", &last_pass),
-            lines("a pass", &running.into_iter().chain(silent).collect::<Vec<_>>()),
+            lines("passes", &running.into_iter().chain(silent).collect::<Vec<_>>()),
             lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
             lines("because", &because),
             lines("next", &self.next_attempts(rule, last, verdict)),
@@ -433,7 +433,7 @@ fn by_count(backoff: &Backoff, facts: Facts<'_>, screen: &Screen) -> Vec<String>
     };
     let every = backoff.every_secs;
     let kept = format!(
-        "kept as {}, from the tick of its last failure, {}, to {}",
+        "rounded to {}: from {}, the tick of its last failure, to {}",
         ticks(backoff.delay(facts.id, facts.failures), every),
         screen.at(failed_at.tick_begin(every)),
         screen.at(backoff.next_attempt_at(facts.id, facts.failures, failed_at))

@@ -124,7 +124,8 @@ impl ScreenColumn {
     }
 }
 
-/// A table. The width of a column is the maximum of its least width and of its cells in the first rows.
+/// A table. A column is wide enough for its header and its first rows, up to a cap; in a pipe it has at least the width
+/// `least`.
 pub struct ScreenTable {
     columns: Vec<ScreenColumn>,
     screen: Screen,

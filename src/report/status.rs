@@ -91,7 +91,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         };
         lines.push(("next due", next));
     } else {
-        let how = "say --ndays, --fibonacci, --policy or --progressive to see";
+        let how = "use --ndays, --fibonacci, --policy or --progressive to see";
         lines.push(("due now", how.into()));
     }
     let sentence = |pause: &Pause| pause.sentence(|at| screen.at(at), &report.choice);

@@ -33,7 +33,7 @@ impl Limit {
         let cut = |(sign, is_exceeded)| Some((sign, is_exceeded, text.split_once(sign)?));
         let Some((sign, is_exceeded, (name, number))) = SIGNS.into_iter().find_map(cut) else {
             return Err(format!(
-                "{text:?} is no limit: write it as archived_24h>0 or oldest_due>1h"
+                "{text:?} is not a limit: write it as archived_24h>0 or oldest_due>1h"
             ));
         };
         let (name, number) = (name.trim(), number.trim());
@@ -49,7 +49,7 @@ impl Limit {
         Ok(Self { figure, sign, is_exceeded, number })
     }
 
-    /// The state by this limit, which is `beyond` if the figure exceeds it; the figure; and the limit if it is exceeded.
+    /// Returns the state, which is `beyond` if the figure exceeds it; the figure; and the limit if it is exceeded.
     fn judge(&self, beyond: Exit, report: &StatusReport) -> (Exit, String, String) {
         let Self { figure, sign, is_exceeded, number } = self;
         let value = match figure.value(report) {
@@ -58,7 +58,7 @@ impl Limit {
         };
         let text = value.map_or_else(|| "never".into(), |value| figure.format(value));
         let text = format!("{} {text}", figure.name);
-        // An event that has never happened exceeds every limit of time.
+        // `never` counts as longer than any duration, so only > and >= are exceeded.
         match is_exceeded(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
             true => (beyond, text, format!(" ({sign}{})", figure.format(*number))),
             false => (Exit::Done, text, String::new()),
@@ -144,11 +144,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_limit_is_told_with_what_is_legal() {
+    fn invalid_limits_name_the_valid_form() {
         for (text, says) in [
-            ("", "is no limit: write it as archived_24h>0"),
-            ("archived_24h", "is no limit"),
-            ("archived>0,", "\"\" is no limit"),
+            ("", "is not a limit: write it as archived_24h>0"),
+            ("archived_24h", "is not a limit"),
+            ("archived>0,", "\"\" is not a limit"),
             ("oldst_due>1h", "no figure \"oldst_due\"; use one of pending, oldest_pending, due,"),
             ("archived>1h", "archived>1h: write a whole number"),
             ("archived>-1", "write a whole number"),

@@ -34,7 +34,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     let lines: Vec<_> = first.stderr.lines().collect();
     assert_eq!(lines[0], "backlog: record 3 failed after 1 attempt; archived: exit status 1");
     assert_eq!((first.exit, lines.len()), (Some(1), 4));
-    let command = lines[3].strip_prefix("backlog: this brings them back: ").unwrap();
+    let command = lines[3].strip_prefix("backlog: restore them with: ").unwrap();
     assert_eq!(follow(&env, command).success().stdout, "restored 3 records\n");
     assert_eq!(env.count("NEW"), 3);
     let toml =

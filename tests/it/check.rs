@@ -355,7 +355,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             format!("SHELL=/bin/nosh\n{}", line(&format!("{pass} -- /bin/true"))),
-            "warning line 2: not checked: SHELL is no sh, dash or bash; read it \
+            "warning line 2: not checked: SHELL is not sh, dash or bash; read it \
              yourself"
                 .into(),
         ),
@@ -590,7 +590,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     let lines: Vec<_> = ran.stdout.lines().filter(|line| line.contains("  crontab  ")).collect();
     let taken = env.path_text("bin/backlog");
     let ignored = "cron ignores the file: ";
-    let trust = "it must be root's, have one name, and be writable by root alone";
+    let trust = "it must be owned by root, have no other hard link, and be writable only by root";
     let user = "the word before the command must be a user, and ";
     assert_eq!(
         lines,

@@ -215,7 +215,7 @@ fn text_of_digits_is_refused_until_its_format_is_named() {
     let quoted = |at| format!("'{}'", apple(at));
     let env = jobs("TEXT", quoted);
     pass(&env, MIDNIGHT, "--fibonacci", "")
-        .fails(1, &["set their format in date_inserted, format = "]);
+        .fails(1, &["set their format beside the column in date_inserted, format = "]);
     env.sql(&format!(
         "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = {}",
         quoted(MIDNIGHT)

@@ -394,9 +394,9 @@ fn what_stands_for_no_date_is_due_and_what_is_none_is_named() {
             assert_eq!(tries(db, &[0]), 4);
             let checked = db.env.run("check --queue jobs");
             assert!(
-                checked
-                    .stdout
-                    .contains("1 pending record never due, because that is no date: 5 with"),
+                checked.stdout.contains(
+                    "1 pending record never due, because the due column holds no date: 5 with"
+                ),
                 "{checked:?}"
             );
             let explained = db.env.run("explain --queue jobs 5").success().stdout;

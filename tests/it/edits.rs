@@ -110,7 +110,7 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
     assert_eq!(env.run("restore --all").success().stdout, none);
     let none = "made due 0 records: no ERROR record matches; --status chooses others\n";
     assert_eq!(env.run("retry --all").success().stdout, none);
-    let due = "1: is NEW, so it is due already\nmade due 0 records\n";
+    let due = "1: is NEW already; nothing to change\nmade due 0 records\n";
     assert_eq!(env.run("retry 1").success().stdout, due);
     let commas = "1,2: no such record; separate ids with blanks, not commas\nrestored 0 records\n";
     assert_eq!(env.run("restore 1,2").stdout, commas);

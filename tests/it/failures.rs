@@ -190,7 +190,7 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
     let shown = env.run("failures").success().stdout;
     let (pending, archived) = shown.split_once("\n\n").unwrap();
     assert!(pending.ends_with(" 14            HTTP 422 Unprocessable Entity"), "{shown}");
-    let heading = "archived; this brings them back: backlog restore --db ";
+    let heading = "archived; restore them with: backlog restore --db ";
     assert!(archived.starts_with(heading), "{shown}");
     assert!(archived.contains(" --failure GROUP\nGROUP     RECORDS  SINCE "), "{shown}");
     assert!(archived.contains("\n0b5de352        9  "), "{shown}");

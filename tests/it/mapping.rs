@@ -111,7 +111,10 @@ fn the_file_is_found_where_it_is_looked_for() {
 fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     let env = TestEnv::minimal();
     for (config, says) in [
-        ("polcy = 1", "no section \"polcy\"; write a key below [defaults] or [queue.NAME]"),
+        (
+            "polcy = 1",
+            "the key \"polcy\" is in no section; write it below [defaults] or [queue.NAME]",
+        ),
         ("[queues.a]", "no section \"queues\"; use [defaults] or "),
         (
             "[queue.a]\npolcy = 'even'",

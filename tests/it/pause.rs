@@ -442,7 +442,7 @@ fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
         by_variable.ran().fails(2, &why);
     }
     let named = "--state-dir named";
-    assert_contains(&pause(&env, named), "no pass of table backlog is known in ");
+    assert_contains(&pause(&env, named), "no passes of table backlog are recorded in ");
     assert_eq!(pass(&env, MIDNIGHT, named), [""; 0]);
     assert!(!pause(&env, named).contains("no pass of"), "one is by now");
     assert_eq!(pass(&env, MIDNIGHT, ""), ["1"], "a line with another directory");

@@ -617,7 +617,7 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
     refused(&[run_as, &copy]);
     shop.own("shop/backlog.toml", 0, 0, 0o646);
-    refused(&["can be written by everybody: chmod o-w ", &copy]);
+    refused(&["can be written by others: chmod o-w ", &copy]);
     shop.own("shop/backlog.toml", 0, 0, 0o664);
     refused(&["can be written by group root: chmod g-w ", &copy]);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
@@ -627,7 +627,7 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     fs::write(&file, CONFIG).unwrap();
     shop.own("shop/backlog.toml", 0, 0, 0o644);
     shop.own("shop", 0, 0, 0o1777);
-    refused(&["shop can be written by everybody: move ", "into a directory of root's", &copy]);
+    refused(&["shop can be written by others: move ", "into a directory of root's", &copy]);
     shop.own("shop", NOBODY, NOBODY, 0o755);
     refused(&["shop belongs to nobody: run this as nobody "]);
     // Nor may somebody else choose which of root's it is, and from where its paths begin.
@@ -713,7 +713,7 @@ fn root_works_only_on_what_root_alone_can_change() {
             0o777,
             0o644,
             format!(
-                "backlog: {dir} can be written by everybody: chmod o-w {dir}, or pass --trust-owner\n"
+                "backlog: {dir} can be written by others: chmod o-w {dir}, or pass --trust-owner\n"
             ),
         ),
         (
@@ -724,7 +724,7 @@ fn root_works_only_on_what_root_alone_can_change() {
                 "backlog: {dir} can be written by group root: chmod g-w {dir}, or pass --trust-owner\n"
             ),
         ),
-        ((0, 0), 0o1777, 0o644, format!("backlog: {dir} can be written by everybody: move ")),
+        ((0, 0), 0o1777, 0o644, format!("backlog: {dir} can be written by others: move ")),
         (
             (0, 0),
             0o755,

@@ -803,8 +803,7 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
     let run = |home, args: &str| stranger(&env, home, args).ran();
     let statuses = || database.query("SELECT string_agg(status, ',') FROM backlog");
     let pass = "process --ndays 9 -- true";
-    let lost = "; without one the history of passes, the causes of failures, the cursors of capped passes \
-                and the slots of missed ticks are lost: name one with --state-dir";
+    let lost = "; without one the history of passes, the causes of failures, the position where a limited pass stopped and the missed ticks are lost: name one with --state-dir";
     for (home, why) in [
         (None, "neither XDG_STATE_HOME nor HOME is set"),
         (Some("/"), "could not open /.local/state/backlog: permission denied"),

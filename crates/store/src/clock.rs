@@ -1,4 +1,4 @@
-//! The clock, which only `main` connects with the machine.
+//! The clock, which only `lib.rs` connects with the machine.
 
 use std::time::{Duration, Instant as Monotonic};
 

@@ -169,7 +169,7 @@ impl<E: Engine> SqlDatabase<E> {
 /// Writes with the numbers that refer to them in results.
 pub type NumberedWrites<'a> = [(usize, &'a RowWrite<'a>)];
 
-/// Locks that end with their process. A database that cannot lose its sessions needs only the first four methods.
+/// Locks that end with their process. docs/architecture.md lists the methods that a database without sessions needs.
 pub trait Locks<E: Engine>: Send {
     fn limits(&self) -> Limits;
 

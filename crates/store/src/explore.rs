@@ -1,4 +1,5 @@
-//! Exploration of a database without a mapping, for `adopt`. It writes nothing, and no statement takes over a second.
+//! Exploration of a database without a mapping, for `adopt`. It writes nothing, and reads of table rows are interrupted
+//! after one second.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -51,8 +52,8 @@ pub struct Explored {
     pub column: Column,
     /// Its value in each row that was read.
     pub cells: Vec<Value>,
-    /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first. Values that its type, its
-    /// CHECK constraints or its default name follow. Empty if counting takes too long.
+    /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first. Then come the values named
+    /// by its type, its CHECK constraints or its default. Empty if counting takes too long.
     pub values: Vec<ValueCount>,
 }
 
@@ -64,7 +65,7 @@ pub struct ValueCount {
 }
 
 impl ValueCount {
-    /// True if the value is a boolean or NULL.
+    /// True for a boolean, NULL, 0 or 1.
     pub fn is_truth(&self) -> bool {
         matches!(self.value, Value::Null | Value::Boolean(_) | Value::Integer(0 | 1))
     }
@@ -93,7 +94,7 @@ impl TableKeys {
 
     /// The values of a column with the number of rows, the most frequent first.
     fn counted(&self, table: &CatalogTable, glimpse: &str) -> String {
-        // By the key UNION drops rows that are in both ends.
+        // With the key, UNION drops rows that are in both samples.
         let key = self.unique.first().into_iter().flatten().zip(0..);
         let key: String = key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
         let value = format!("{glimpse} AS v{key}");
@@ -119,7 +120,7 @@ pub trait Explorable: Engine {
 
     fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys>;
 
-    /// The beginning of a cell in SQL, or NULL if it is neither text nor a number.
+    /// The beginning of a cell in SQL, or NULL for binary data.
     fn glimpse(column: &Column) -> String;
 }
 

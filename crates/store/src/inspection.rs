@@ -21,7 +21,8 @@ pub struct Inspection {
     pub hidden: Option<String>,
     /// Reasons why the table would refuse the writes of a pass, found without writing.
     pub refused: Vec<String>,
-    /// Searches that no index serves, each with the statement that creates one. None if that is unknown.
+    /// Searches that no index serves, each with the statement that creates one. `None` if that is unknown, or if the
+    /// table cannot have indexes.
     pub missing: Option<Vec<(&'static str, String)>>,
     pub duplicate: Option<String>,
     /// The database may give the id of a deleted row to a new one.

@@ -37,7 +37,7 @@ impl Location {
     #[cfg(not(feature = "postgres"))]
     pub fn from_url(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         anyhow::bail!(
-            "this program was built without PostgreSQL, the feature postgres; --db can be a file"
+            "this program was built without PostgreSQL (feature postgres): --db must name a file"
         );
     }
 

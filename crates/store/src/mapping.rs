@@ -35,7 +35,7 @@ pub struct Mapping {
     /// The column for a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
     pub on_success: Vec<Assignment>,
-    pub deletes_finished: bool,
+    pub deletes_succeeded: bool,
     pub on_failure: Vec<Assignment>,
     pub on_archive: Vec<Assignment>,
     pub on_restore: Vec<Assignment>,
@@ -61,7 +61,7 @@ pub enum StatusColumn {
     None,
 }
 
-/// The columns that most tables have.
+/// The usual names of columns, for what the mapping does not name.
 pub const STATUS: &str = "STATUS";
 pub const DATE_INSERTED: &str = "DATE_INSERTED";
 pub const LAST_FAILURE: &str = "LAST_FAILURE";
@@ -130,7 +130,7 @@ impl Mapping {
             failures: Some(String::new()),
             last_failure: Some(String::new()),
             last_error: Some(String::new()),
-            deletes_finished: true,
+            deletes_succeeded: true,
             ..Self::default()
         })
     }

@@ -1,4 +1,4 @@
-//! The ownership rule, like StrictModes of ssh and safe.directory of git: root works only on files that root alone can
+//! The ownership rule, like StrictModes of sshd and safe.directory of git: root works only on files that root alone can
 //! change. Other users could otherwise make root run and write what they want.
 
 use std::path::{Path, PathBuf};
@@ -32,10 +32,10 @@ pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
 /// The access of other users to a path, and its remedy.
 type Problem = (String, String);
 
-const BY_EVERYBODY: &str = "can be written by everybody";
+const BY_EVERYBODY: &str = "can be written by others";
 
-/// The complaint about a file that others than root can change, directly or by its directories. None if this user is
-/// not root.
+/// The complaint about a file that that users other than root can change, directly or through a directory above it.
+/// None if this user is not root.
 pub fn complaint(path: &Path, kind: PathKind) -> Option<String> {
     let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {

@@ -201,7 +201,7 @@ impl<S: Reconnecting> Retrying<S> {
         }
     }
 
-    /// Writes all rows or none. In a pass a locked row is a refusal: no attempt begins, and the pass keeps the outcome.
+    /// Writes rows. In a pass a locked row is a refusal: no attempt begins, and the pass keeps the outcome.
     fn write(
         &mut self,
         writes: &[RowWrite],

@@ -152,6 +152,7 @@ impl<E: Engine> SqlDatabase<E> {
         &mut self,
         records: impl Iterator<Item = (usize, &'r Arc<Record>)>,
     ) -> DbResult<Vec<RowState>> {
+        // With this transition the state of a row says if the record is pending.
         let (transition, counter) = (Transition::Renewed, Counter::Untouched);
         let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
         let writes: Vec<_> = records

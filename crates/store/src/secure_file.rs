@@ -26,7 +26,7 @@ pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
 pub const STICKY: u32 = 0o1000;
 
-/// Flags against files of other users: they do not block, become the terminal or stay open in a handler.
+/// Flags against files of other users: they do not block, become the controlling terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// Flags of a directory in which other files are opened.
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -39,7 +39,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// Maximum number of links on a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// True for root and for this user, who could send this process anywhere without a link.
+/// True for root and for this user, who need no link to make this process open another file.
 pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

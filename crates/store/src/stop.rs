@@ -1,7 +1,7 @@
 //! The stop of a pass: signals, its time limit and errors end the engine, the handlers and the store in stages.
 //!
-//! Each of them has a reference to the stop. A thread that polls waits for the descriptor of the next stage; any other
-//! thread checks the stage before it begins something.
+//! The engine, the handlers and the store each have a reference to the stop. A thread that polls waits for the
+//! descriptor of the next stage; any other thread checks the stage before it begins something.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,7 +30,8 @@ pub enum Stage {
 /// Time in which the same signal counts once: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// Checks for a signal to the pass after one to its handler, which may come late on a busy machine.
+/// Number of checks for a signal to the pass after its handler was signalled, because it may arrive late on a busy
+/// machine.
 const SIGNAL_CHECKS: usize = 10;
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
@@ -110,7 +111,7 @@ impl Stop {
         self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
     }
 
-    /// True if a signal or the time limit ends the pass.
+    /// True if the pass, or this part of it, is ending or past its time limit.
     pub fn is_stopping(&self) -> bool {
         self.stage() >= Stage::Ending || self.is_past_deadline()
     }
@@ -148,15 +149,15 @@ impl Stop {
         self.first_signal.get().map(|(signal, _)| *signal)
     }
 
-    /// True if the pass has received a signal, or does so soon. The outcome of a handler that a signal has ended
-    /// depends on that: a shutdown signals every process, and the handler may be the first one.
-    pub fn is_signalled_soon(&self) -> bool {
+    /// Waits up to half a second for a signal to the pass, and returns true if there is one. The outcome of a handler that
+    /// a signal has ended depends on it: a shutdown signals every process, and the handler may be the first one.
+    pub fn wait_for_signal(&self) -> bool {
         for _ in 0..SIGNAL_CHECKS {
             let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);
             let Some(ending) = ending else { break };
             let mut fds = [PollFd::new(ending, PollFlags::IN)];
-            // An interrupted poll counts as a check, too: another thread handles the signal that interrupts it, maybe
-            // later. So does a signal to a suspended process when it continues.
+            // An interrupted poll counts as a check too, because another thread may handle the signal later. The
+            // continuation of a suspended process also interrupts it.
             let _ = poll(&mut fds, Timespec::try_from(SIGNAL_CHECK).ok().as_ref());
         }
         self.signalled().is_some()
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_time_asks_like_a_signal() {
+    fn the_time_limit_stops_a_pass_like_a_signal() {
         let stop = stop(Some(Duration::ZERO));
         assert!(stop.is_stopping() && stop.signalled().is_none());
         assert_eq!(stop.ends_at(), stop.deadline.unwrap().checked_add(stop.grace));

@@ -225,7 +225,7 @@ pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
 impl OwnedThread {
     /// Starts a thread. `run` must return once the pipe, its argument, is readable.
     pub fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self> {
-        let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not create a pipe")?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || run(&end));
         let thread = thread.with_context(|| format!("could not start the thread {name:?}"))?;
         Ok(Self(Some((open, thread))))

@@ -25,7 +25,7 @@ pub trait Reader {
     fn read(&mut self, id: &Id) -> Result<ReadResult>;
 }
 
-/// Claims and writes of a pass. All claims end with the process that holds them.
+/// Claims and writes of a pass. All claims end with the process that holds them (in pgmq after a timeout).
 ///
 /// [`Retrying`](crate::retry::Retrying) and [`Stoppable`](crate::Stoppable) wrap a store.
 pub trait Store: Reader {
@@ -45,7 +45,7 @@ pub trait Store: Reader {
     fn flush(&mut self, until: Until) -> Result<()>;
 
     /// Makes the writes that each record may need, and rolls all of them back. `held` are the successes of the records
-    /// that handlers have, in case records conflict with each other.
+    /// that this pass has claimed, in case records conflict with each other.
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
     /// Tries each end of a record and its restoration, and rolls them back. One of the ends follows the last attempt,
@@ -111,7 +111,7 @@ impl<'a> ClaimRequest<'a> {
 /// The state that a flush waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Others can claim all released records: now, or soon if this pass still holds claims.
+    /// Others can claim all released records: now or soon.
     Idle,
     /// All writes are durable, and others can claim all released records. The pass is over.
     Durable,

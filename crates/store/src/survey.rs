@@ -117,7 +117,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 
     fn deletion(&mut self, act: &str) -> Result<Option<String>> {
-        if !self.table.deletes_finished {
+        if !self.table.deletes_succeeded {
             return Ok(None);
         }
         let dependents = match self.is_queue {

@@ -74,7 +74,7 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Writes rows, all or none, and claims some of the next candidates.
+    /// Writes rows, all or none in SQLite, and claims some of the next candidates.
     pub fn write(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
         let mut results = vec![WriteResult::ChangedMeanwhile; writes.len()];
         let mut open: Vec<_> = writes.iter().enumerate().collect();
@@ -107,7 +107,8 @@ impl<E: Engine> TableStore<E> {
         Ok(results)
     }
 
-    /// Writes rows, in a transaction if one statement does not suffice.
+    /// Writes rows. If one statement does not suffice, SQLite does so in a transaction; on PostgreSQL outcomes and charges
+    /// are two statements of one round trip.
     fn write_open(
         &mut self,
         writes: &[RowWrite],
@@ -177,7 +178,7 @@ impl<E: Engine> TableStore<E> {
     /// Selects the writes that are still safe although their claims were interrupted: another pass may have tried these
     /// records.
     ///
-    /// An outcome is written if the row still has the guards of its own charge. It is also written if the row is again
+    /// If no other pass has the record, an outcome is written if the row still has the guards of its own charge. It is also written if the row is again
     /// as it was before the charge, because a crash of the server can undo one. A success is also written if the row is
     /// merely pending, because the work is done; its counters then belong to another attempt, and stay. No attempt
     /// begins after an interrupted claim.

@@ -1,16 +1,16 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
 //! When a pass is killed, the kernel releases its claims at once, but its handlers go on during the next pass. So each
-//! pass has a watchdog with a duplicate of the claims' file description, which keeps the locks. It reads from a socket
-//! whose other end only the pass has. When that end is closed, the watchdog kills all processes with the mark of the
-//! pass.
+//! pass has a watchdog with a duplicate descriptor of the claims' file, or of the session's socket, which keeps the
+//! locks. It reads from a socket whose other end only the pass has. When that end is closed, the watchdog kills all
+//! processes with the mark of the pass.
 //!
 //! The mark has two parts: a token in the environment, and a descriptor of a pipe that all descendants of the pass
 //! inherit under the same number, even if they reset the environment, as `su -` does. The token comes over the socket,
 //! because all users can read a command line.
 //!
-//! Claims on a queue expire unless the pass extends them. So the pass also sends a deadline, at which the watchdog ends
-//! the handlers of a pass that is stopped or suspended.
+//! Claims on pgmq messages expire unless the pass extends them. So the pass also sends a deadline, at which the
+//! watchdog ends the handlers of a pass that is stopped or suspended.
 //!
 //! A watchdog that dies is replaced, and [`super::state_dir`] notes one that dies with its pass.
 
@@ -49,7 +49,7 @@ use crate::system_error::chain;
 /// Lowest number of the inherited descriptor, above the ones that scripts use.
 const MARKER_FROM: i32 = 30;
 
-/// Maximum number of replacements, so that a pass does not only start watchdogs.
+/// Maximum number of replacements, so that a pass does not spend all its time starting watchdogs.
 const MAX_RESTARTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -61,12 +61,12 @@ pub struct Watchdog {
 
 struct Watched {
     child: Child,
-    line: UnixStream,
+    socket: UnixStream,
     claims: Option<OwnedFd>,
     token: String,
     /// The descriptor that handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
-    /// The [boot time](boottime) at which the watchdog ends the handlers.
+    /// The [time since boot](since_boot) at which the watchdog ends the handlers.
     deadline: Option<Duration>,
 }
 
@@ -77,18 +77,18 @@ impl Watchdog {
         let (pipe, _) = pipe.context("could not make the pipe that marks the handlers")?;
         // With a low limit of descriptors its number stays as it is.
         let marker = fcntl_dupfd_cloexec(&pipe, MARKER_FROM).unwrap_or(pipe);
-        let (child, line) = spawn(claims.as_ref(), token, &marker)?;
+        let (child, socket) = spawn(claims.as_ref(), token, &marker)?;
         // Inherited only from now on: the watchdog already has it as standard error.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
         let (token, marker) = (token.into(), Some(marker));
-        let watch = Watched { child, line, claims, token, marker, deadline: None };
+        let watch = Watched { child, socket, claims, token, marker, deadline: None };
         let watch = Arc::new(Mutex::new(watch));
         let shared = watch.clone();
         let supervisor = OwnedThread::start("watchdog", move |end| supervise(&shared, end))?;
         Ok(Self { _supervisor: supervisor, watch })
     }
 
-    /// Sets the [boot time](boottime) at which the watchdog ends the handlers; `None` clears it.
+    /// Sets the [time since boot](since_boot) at which the watchdog ends the handlers; `None` clears it.
     pub fn end_handlers_at(&self, deadline: Option<Duration>) {
         let mut watch = lock(&self.watch);
         watch.deadline = deadline;
@@ -102,18 +102,18 @@ impl Drop for Watched {
         // After a panic the watchdog would mistake this process for a handler.
         self.marker = None;
         if !std::thread::panicking() {
-            let _ = self.line.write_all(b".");
+            let _ = self.socket.write_all(b".");
         }
-        let _ = self.line.shutdown(Shutdown::Both);
+        let _ = self.socket.shutdown(Shutdown::Both);
         let _ = self.child.wait();
     }
 }
 
 fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
     for _ in 0..MAX_RESTARTS {
-        let Ok(line) = lock(watch).line.try_clone() else { break };
+        let Ok(socket) = lock(watch).socket.try_clone() else { break };
         // The socket becomes readable only when the watchdog ends.
-        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        let mut events = [PollFd::new(&socket, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
             return;
         }
@@ -130,7 +130,7 @@ impl Watched {
     fn replace(&mut self) -> Result<()> {
         let _ = self.child.wait();
         if let Some(marker) = &self.marker {
-            (self.child, self.line) = spawn(self.claims.as_ref(), &self.token, marker)?;
+            (self.child, self.socket) = spawn(self.claims.as_ref(), &self.token, marker)?;
             self.send_deadline();
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Watched {
     fn send_deadline(&self) {
         let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        if let Err(error) = send(&self.line, format!("{deadline}\n").as_bytes(), flags) {
+        if let Err(error) = send(&self.socket, format!("{deadline}\n").as_bytes(), flags) {
             log::debug!("could not send a deadline to the watchdog: {error}");
         }
     }
@@ -150,12 +150,12 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     let duplicate =
         |fd: &OwnedFd| fd.try_clone().context("could not duplicate a descriptor for the watchdog");
     let (claims, its_marker) = (claims.map(duplicate).transpose()?, duplicate(marker)?);
-    let (mut line, its_line) =
+    let (mut socket, its_socket) =
         UnixStream::pair().context("could not make a socket for the watchdog of the handlers")?;
-    // Drops the watchdog's end of the socket in this process, so that the end of the watchdog closes it.
+    // Drops this process's copy of the watchdog's socket, so that the connection closes when the watchdog dies.
     let child = Command::new("/proc/self/exe")
         .arg(WATCHDOG)
-        .stdin(OwnedFd::from(its_line))
+        .stdin(OwnedFd::from(its_socket))
         .stdout(claims.map_or_else(Stdio::null, Stdio::from))
         .stderr(its_marker)
         .arg0("backlog")
@@ -165,11 +165,12 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
         .spawn()
         .context("could not start the watchdog of the handlers")?;
     let message = format!("{token} {} {}\n", own_start()?, marker.as_raw_fd());
-    // A signal would end the watchdog until it answers.
-    line.write_all(message.as_bytes())
-        .and_then(|()| line.read_exact(&mut [0]))
+    // Until the watchdog answers it ignores no signals, and one would kill it.
+    socket
+        .write_all(message.as_bytes())
+        .and_then(|()| socket.read_exact(&mut [0]))
         .context("the watchdog of the handlers did not start")?;
-    Ok((child, line))
+    Ok((child, socket))
 }
 
 /// Runs the watchdog: waits for the end of the pass, and kills its handlers unless it ended normally.
@@ -180,7 +181,7 @@ pub fn run_watchdog() -> Result<()> {
     ensure!(
         socket_peercred(io::stdin()).is_ok_and(is_pass) && fstat(io::stderr()).is_ok_and(is_fifo),
         StoreError::Usage(
-            "watchdog is started by `process` alone, and has no pass to watch here".into()
+            "`backlog watchdog` is internal: only `backlog process` can start it".into()
         )
     );
     // A signal to all processes named backlog is meant for the pass, which ends first.
@@ -206,7 +207,7 @@ pub fn run_watchdog() -> Result<()> {
 
 fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC);
-    let timer = timer.context("could not make a timer")?;
+    let timer = timer.context("could not create a timer")?;
     let (mut unread, mut bytes) = (Vec::new(), [0; 4096]);
     loop {
         let mut events = [PollFd::new(&pass, PollFlags::IN), PollFd::new(&timer, PollFlags::IN)];
@@ -237,7 +238,7 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
                         set(&timer, Some(Duration::from_millis(millis)))?;
                     }
                 }
-                // The last deadline stays after an incomplete line.
+                // A damaged line leaves the last deadline in force.
                 Err(_) => {}
             }
         }
@@ -260,7 +261,7 @@ pub const WATCHDOG: &str = "watchdog";
 
 /// Number of scans in a row that must find no process: a new process shows its mark a moment later.
 const QUIET_SCANS: u32 = 3;
-/// Number of scans after which handlers start processes faster than they can be killed.
+/// Maximum number of scans. If processes are still found then, handlers start them faster than they can be killed.
 const MAX_SCANS: u32 = 2_000;
 const SCAN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -347,11 +348,11 @@ pub fn started_at(proc: &Path) -> Option<u64> {
 
 pub fn own_start() -> Result<u64> {
     started_at(Path::new("/proc/self"))
-        .context("could not read the start of this process from /proc")
+        .context("could not read the start time of this process from /proc")
 }
 
-/// The time since boot, including suspensions, like the time of a server.
-pub fn boottime() -> Duration {
+/// The time since boot, including the time for which the machine was suspended, during which a server's clock goes on.
+pub fn since_boot() -> Duration {
     let at = clock_gettime(ClockId::Boottime);
     Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
 }
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_process_than_the_pass_is_not_killed() {
+    fn a_process_older_than_the_pass_is_not_killed() {
         let token = format!("older-{}", std::process::id());
         let mut child = marked(&token);
         let started = started_at(Path::new(&format!("/proc/{}", child.id()))).unwrap();

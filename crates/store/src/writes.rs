@@ -130,7 +130,7 @@ impl PossibleWrites {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {
     Taken,
-    /// The write conflicts with the success of a record that a handler has.
+    /// The write conflicts with the success of another record that the pass has claimed.
     Blocked,
     /// Another session has the row or an entry of a unique index locked, for this reason.
     Locked(String),

@@ -84,8 +84,9 @@ fn fault(path: &Path) -> Option<String> {
     let (named, found) = (fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?);
     let writable = secure_file::GROUP_WRITE | secure_file::OTHERS_WRITE;
     let is_trusted = (named.uid(), found.uid(), found.nlink()) == (0, 0, 1);
-    (!is_trusted || found.mode() & writable != 0)
-        .then(|| "it must be root's, have one name, and be writable by root alone".into())
+    (!is_trusted || found.mode() & writable != 0).then(|| {
+        "it must be owned by root, have no other hard link, and be writable only by root".into()
+    })
 }
 
 /// An installed line, and the queue that it may name.
@@ -199,7 +200,7 @@ impl InstalledLine<'_> {
         let mut warnings = Vec::new();
         let shell = Path::new(self.variable("SHELL").unwrap_or("sh"));
         if !["sh", "dash", "bash"].iter().any(|name| shell.ends_with(name)) {
-            warnings.push("not checked: SHELL is no sh, dash or bash; read it yourself");
+            warnings.push("not checked: SHELL is not sh, dash or bash; read it yourself");
         }
         if self.line.times == "@reboot" {
             warnings.push("no next run is known: a record that fails waits for it");

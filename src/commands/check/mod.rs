@@ -66,7 +66,7 @@ const SMALL: u64 = 100_000;
 const SKEW_SECS: i64 = 60;
 
 impl QueueCheck<'_> {
-    /// Checks options and owners of files, and opens the database if both allow it.
+    /// Checks options and owners of files, and opens the database unless a file has an owner that is not trusted.
     fn check_options(&mut self) -> Option<Box<dyn Database>> {
         let (pass_settings, complaints) = self.resolved.pass_settings();
         self.findings.extend(Level::Error, "options", complaints);
@@ -435,7 +435,7 @@ fn check_dates(findings: &mut Findings, column: &str, found: &PendingRows, now: 
     }
     for (undated, what) in [
         (&found.undated, format!("without a readable {column}")),
-        (&found.without_due_date, "never due, because that is no date".into()),
+        (&found.without_due_date, "never due, because the due column holds no date".into()),
     ] {
         if undated.rows > 0 {
             let records = counted(undated.rows, "pending record");

@@ -88,7 +88,7 @@ fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a str> {
 /// True if a record that is done for one queue stays pending for the other, because each sets its own columns.
 fn is_other_work(here: &Table, there: &Table) -> bool {
     let (own, others) = (columns_of_success(here), columns_of_success(there));
-    let deletes = here.deletes_finished || there.deletes_finished;
+    let deletes = here.deletes_succeeded || there.deletes_succeeded;
     let is_shared = own.iter().any(|column| others.contains(column));
     !deletes && !is_shared && !own.is_empty() && !others.is_empty()
 }

@@ -41,7 +41,7 @@ impl Dispatcher {
         while claimed.len() < free && !self.is_alone && !self.is_cut_short() {
             let open = free - claimed.len();
             let few = self.claimable(open)?;
-            // After claims ahead a nearly full window is not worth a round trip.
+            // After claims ahead, a few free places are not worth a round trip.
             if few == 0 || was_ahead && open <= spare {
                 break;
             }
@@ -222,8 +222,8 @@ impl Dispatcher {
         true
     }
 
-    /// Defers a record if it or another record makes its last attempt alone in its process: a record that shared the
-    /// process may have ended the attempts before. Returns whether it did.
+    /// Defers a record that must run alone while others are in hand, and every record while one runs alone: a record
+    /// that shared the process may have ended the attempts before. Returns true if it is deferred.
     fn defers(&mut self, record: &Record) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());

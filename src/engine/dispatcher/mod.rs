@@ -51,7 +51,7 @@ pub struct Dispatcher {
     waits_for_rate: bool,
     /// Records from the start of their handlers to their settlement.
     in_hand: HashMap<Id, InHand>,
-    /// Records that other passes hold.
+    /// Records to claim again, because another pass or session holds them.
     busy: Vec<Candidate>,
     /// Records whose success a constraint may refuse after the success of another record in hand.
     blocked: Vec<Candidate>,
@@ -270,7 +270,7 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
-    /// Flushes the store. An error begins no more attempts.
+    /// Flushes the store. After an error no more attempts begin.
     pub fn flush(&mut self) {
         if !self.is_lost
             && let Err(error) = self.pass.store.flush(Until::Idle)
@@ -289,7 +289,7 @@ impl Dispatcher {
         self.handlers.stop.begin_no_more();
     }
 
-    /// True if the pass only waited for a lock until --max-runtime. After a signal that is not reported.
+    /// True if the pass only waited for a lock until --max-runtime. After a signal, such a wait is not reported.
     fn has_only_waited(&self, error: &anyhow::Error) -> bool {
         let is_locked = Exit::from(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;

@@ -93,7 +93,7 @@ impl Dispatcher {
         records.into_iter().for_each(|due| self.pass.store.release(&due.record.id));
     }
 
-    /// Maximum number of records with handlers. As many more may be answered and not settled.
+    /// Maximum number of records with handlers: half of the claims, because as many may be answered and not settled.
     pub(super) fn places(&self) -> usize {
         self.handlers.handler.capacity().min(self.pass.store.limits().most_claims / 2)
     }
@@ -106,7 +106,7 @@ impl Dispatcher {
         self.write(ended, &[]).map(|_| ())
     }
 
-    /// Writes the outcomes of ended attempts and the charges of claimed records in one transaction, and reports the
+    /// Writes the outcomes of ended attempts and the charges of claimed records in one round trip, and reports the
     /// outcomes. Returns the results of the charges; without a column to charge, all are written.
     fn write(&mut self, ended: &[Attempt], claimed: &[DueRecord]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();

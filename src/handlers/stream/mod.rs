@@ -69,7 +69,7 @@ impl Stream {
             Ok(Arc::new(Mailbox { jobs, lost, in_hand, wakeup }))
         };
         let mailboxes: io::Result<Vec<_>> = (0..shared.context.jobs).map(mailbox).collect();
-        let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
+        let mailboxes = mailboxes.context("could not create an eventfd; lower --jobs")?;
         let runs = mailboxes.iter().map(|mailbox| {
             let (shared, mailbox) = (shared.clone(), mailbox.clone());
             move || Supervisor::run(shared, mailbox)

@@ -269,7 +269,7 @@ impl Supervisor {
         let end = describe_end(status, running.log.last_line());
         if running.process.end_reason.is_none() && termination_signal(status).is_some() {
             // The stage is read below, after the stop signal has had time to arrive.
-            self.shared.stop.is_signalled_soon();
+            self.shared.stop.wait_for_signal();
         }
         match (running.process.end_reason, read) {
             _ if self.shared.stop.stage() >= Stage::Ending => {
@@ -282,7 +282,7 @@ impl Supervisor {
             // The bad reply was logged when it was read.
             (Some(CoProcessEnd::BadReply), _) => {}
             (Some(CoProcessEnd::TimedOut { has_unread_input }), _) => {
-                self.timed_out(&running, has_unread_input)
+                self.timed_out(&running, has_unread_input);
             }
             (Some(CoProcessEnd::PassDone) | None, _) => {
                 if self.in_flight.is_empty() && !status.success() {

@@ -27,8 +27,8 @@ const SCRIPT: &str = include_str!("page.js");
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 pub const ARCHIVED: usize = 50;
-/// Numbers that all queues of a page share: rows of causes and of archived records, characters of an error. A page stays
-/// below 300,000 bytes.
+/// Numbers that all queues of a page share: rows of causes and of archived records, characters of an error. A page of
+/// ten queues stays below 300,000 bytes.
 const ROWS: usize = 100;
 const CHARACTERS: usize = 1_000;
 

@@ -89,8 +89,7 @@ fn nothing_is_told_to_a_server_that_cannot_prove_who_it_is() {
         (
             "127.0.0.1",
             "other",
-            "could not verify the certificate of 127.0.0.1: it is signed by an unknown authority; pass \
-             the certificate of the authority with --ca-file",
+            "could not verify the certificate of 127.0.0.1: it is signed by an unknown authority; pass the certificate of the authority with --ca-file",
         ),
         (
             "example.com",

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_handlers_have_as_many_claimed_ahead_as_they_soon_begin() {
+    fn quick_handlers_claim_ahead_what_they_will_soon_begin() {
         let us = Duration::from_micros;
         assert_eq!(wanted(1, us(500)), [0, 20]);
         assert_eq!(wanted(2, us(200)), [0, 50]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_handlers_leave_all_to_others_that_they_cannot_begin() {
+    fn slow_handlers_claim_nothing_ahead() {
         let us = Duration::from_micros;
         assert_eq!(wanted(1, us(20_000)), [0]);
         assert_eq!(wanted(4, us(20_000 / 8)), [0]);

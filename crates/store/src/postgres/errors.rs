@@ -40,9 +40,8 @@ impl From<SqlError> for DbError {
         let (kind, message, server) = (kind(&error), message(&error), error.as_db_error());
         let code = server.map_or("", |server| server.code().code());
         let hint = match code {
-            _ if kind == DbErrorKind::Busy => {
-                format!("another session keeps rows locked ({message})")
-            }
+            "55P03" | "40P01" => format!("another session keeps rows locked ({message})"),
+            _ if kind == DbErrorKind::Busy => message.clone(),
             "42501" => "; grant it to this user".into(),
             _ if kind == DbErrorKind::ReadOnly => {
                 "; this server is a standby: name the primary".into()
@@ -99,8 +98,8 @@ fn ends_session(error: &ServerError) -> bool {
     is_fatal || matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
-/// Returns true if a function of the table, such as a trigger, has raised the error, or a policy of row level
-/// security. Codes of locks, cancellation and lacking resources keep their meaning.
+/// Returns true if a function of the table, such as a trigger, or a policy of row level security raised the error.
+/// Codes of locks, cancellation and lacking resources keep their meaning.
 fn is_raised(error: &ServerError) -> bool {
     const OF_THE_SERVER: [&str; 5] = ["40", "53", "55P03", "57", "58"];
     let is_of_server = OF_THE_SERVER.iter().any(|class| error.code().code().starts_with(class));
@@ -114,7 +113,7 @@ fn message(error: &SqlError) -> String {
     let of_system = || error.source()?.downcast_ref().map(reason);
     let message = server.map(|server| server.message().into()).or_else(of_system);
     let mut message = message.unwrap_or_else(|| error.to_string());
-    // The values of a row must not get into a mail of cron.
+    // A detail that quotes the whole row must not get into cron's mail. Details about a key stay.
     let detail = server.and_then(ServerError::detail);
     let detail = detail.filter(|detail| !detail.starts_with("Failing row"));
     message.extend(detail.map(|detail| format!(" ({detail})")));

@@ -176,7 +176,7 @@ impl PgEngine {
         let params = [
             Param::text(&table.sql),
             Param::texts(written),
-            Param::text(table.deletes_finished.to_string()),
+            Param::text(table.deletes_succeeded.to_string()),
         ];
         let found = self.session.query(ROW_CONSTRAINTS, &params)?;
         let is_of_one_row = self.session.has_row_security || table.has_row_dependent_values();
@@ -205,7 +205,7 @@ impl PgEngine {
                 return Ok(Some(format!("GRANT {privilege} ({columns}) ON {name} is missing")));
             }
         }
-        let deletes: &[&str] = if table.deletes_finished { &["DELETE"] } else { &[] };
+        let deletes: &[&str] = if table.deletes_succeeded { &["DELETE"] } else { &[] };
         self.missing_on_tables(std::slice::from_ref(name), deletes)
     }
 

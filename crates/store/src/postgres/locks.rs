@@ -58,8 +58,8 @@ const LOCK_TIMEOUT: &str = "5s";
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Keepalives by which the server frees the locks of a client that has been silent for 180 s: 60 s and four times
-/// 30 s. Handlers have ended by then (see `CLAIMS_STAND_FOR`).
+/// Keepalives by which the server frees the locks of a client that has been silent for 180 s: 60 s and four times 30 s.
+/// Handlers have ended by then (see `MAX_SILENCE` in stoppable.rs).
 const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
                           SET tcp_keepalives_count = 4";
 
@@ -189,7 +189,7 @@ impl Locks<PgEngine> for PgLocks {
         Ok(Some(Heartbeat { interval: HEARTBEAT_INTERVAL, sessions: Some(sessions) }))
     }
 
-    /// Returns records that were claimed ahead at once. Only if there are none, it asks the server.
+    /// Returns records that were claimed ahead, without asking the server. If there are none, claims now.
     fn claim(&mut self, on: &mut PgDatabase, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         self.open(on)?;
         let (first, later) = wanted.split();

@@ -173,7 +173,7 @@ impl Database for PgDatabase {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let identity = self.engine.session.server.identity();
         Ok(match named {
-            Some(path) => StateDir::own(path.into(), &identity),
+            Some(path) => StateDir::of_server(path.into(), &identity),
             None => StateDir::none(&identity),
         })
     }
@@ -237,7 +237,7 @@ impl Database for PgDatabase {
     }
 }
 
-/// Creates `table` with its schema, and returns false if it exists.
+/// Creates `table` by running the statements in `schema`, and returns false if it exists.
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: DbError| error.explain(&server.to_string(), "create the table in");

@@ -49,8 +49,8 @@ impl PgEngine {
 
 impl Session {
     /// Tries groups of requests in one transaction, in one round trip, and undoes each group. Returns the rows of all
-    /// requests of a group, or `None` if the server refused one of them or a deferred constraint failed. Does not wait
-    /// for row locks.
+    /// requests of a group, or `None` if the server refused one of them or a deferred constraint failed. Waits at most
+    /// 10 ms for a row lock.
     fn try_each(
         &mut self,
         groups: &[Vec<Request>],

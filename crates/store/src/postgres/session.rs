@@ -38,7 +38,8 @@ pub fn values_set_in_query() -> String {
     VALUES.map(set).join(", ")
 }
 
-/// Returns the SQL that begins a read-only transaction. Unlike a default of the session, no function can turn that off.
+/// Returns the SQL that begins a read-only transaction. A function could turn off a default of the session, but not
+/// this.
 fn begin_read_only() -> String {
     let values = set_values("SET LOCAL");
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")

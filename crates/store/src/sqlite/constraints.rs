@@ -109,7 +109,7 @@ fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
         let (is_target, target): (bool, Option<String>) = (row.get(2)?, row.get(3)?);
         let refers = is_own && is_written(table, &column);
         let is_referred_to = is_target
-            && (table.deletes_finished || target.is_some_and(|column| is_written(table, &column)));
+            && (table.deletes_succeeded || target.is_some_and(|column| is_written(table, &column)));
         if refers || is_referred_to {
             return Ok(true);
         }

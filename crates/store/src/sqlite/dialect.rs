@@ -228,7 +228,7 @@ fn clauses(table: &Table, terms: &[Term<'_>]) -> Clauses {
             number += 1;
             format!("?{number}")
         };
-        // A status is compared as written, other columns as read.
+        // A status is compared with the affinity of its column, other values without.
         clauses.add(term, "", value, |column, value| match Some(&term.column.name) == status {
             true => format!("{column} IS {value}"),
             false => format!("backlog_value({column}) IS {value}"),

@@ -119,7 +119,7 @@ impl SqliteEngine {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
         let sets = joined(written.map(|column| format!("{0} = {0}", quote(&column.name))), ", ");
         let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
-        let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
+        let delete = table.deletes_succeeded.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
         let mut refused = Vec::new();
         for sql in update.into_iter().chain(delete) {
             match self.connection.prepare(&sql).map_err(DbError::from) {

@@ -33,7 +33,8 @@ pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
 /// The locks of the crontab lines. Its modification time is the time of the last report about [`STATE`].
 pub const LINES: &str = "lines";
-/// The SQLite database that passes share. Nothing else may open it (state_db.rs says why).
+/// The SQLite database that all processes share. This process opens it only through state_db.rs: closing another
+/// descriptor would drop SQLite's locks.
 pub const STATE: &str = "state.db";
 pub const STATE_JOURNAL: &str = "state.db-journal";
 const STATE_DAMAGED: &str = "state.db.damaged";
@@ -249,7 +250,8 @@ impl Directory {
         0o600 | mode
     }
 
-    /// Refuses a file of another user, and a hard link. Root trusts other owners with --trust-owner only.
+    /// Refuses everything but a regular file with one name and a permitted owner. Root trusts other owners with
+    /// --trust-owner only.
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.location.owner()) != 0;
         let why = if file_type(found) == FileType::Symlink {
@@ -305,7 +307,8 @@ impl StateLocation {
         self.database.as_ref().map_or(me, |(_, database)| database.uid())
     }
 
-    /// True for an owner who may write the database: root, this user, the database's owner, or its group.
+    /// True for an owner who may write the database: root, this user, the database's owner, a member of its group if
+    /// the group may write, or anybody if everybody may.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
         is_trusted(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
@@ -418,7 +421,7 @@ pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
     let hint = found.map_or_else(String::new, |(existing, found)| {
         let existing = if existing == path { "it".into() } else { existing.display().to_string() };
         format!(
-            "; {existing} belongs to user {} with mode {:o}, this is user {}: run as that user, or \
+            "; {existing} belongs to user {} with mode {:o}, but this process runs as user {}: run it as that user, or \
              give every line of this table the same --state-dir, because passes with different ones \
              do not see each other's claims",
             found.uid(),

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn the_last_failures_are_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::own(dir.path().join("state"), "x");
+        let state = StateDir::of_server(dir.path().join("state"), "x");
         let mut new = NewFailures::new(true);
         let most = 3 * i64::from(KEPT);
         for id in 0..most {

@@ -35,7 +35,7 @@ pub struct LineHistory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowHandler {
     pub since: Instant,
-    /// The process and the name of its pass.
+    /// The process id of the pass, and its name.
     pub pid: u32,
     pub run: String,
 }
@@ -301,7 +301,7 @@ mod tests {
     fn databases_that_share_a_directory_have_passes_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
         let shared = dir.path().join("shared");
-        let states = ["a", "b"].map(|identity| StateDir::own(shared.clone(), identity));
+        let states = ["a", "b"].map(|identity| StateDir::of_server(shared.clone(), identity));
         for (state, number) in states.iter().zip(1..) {
             pass(state, &name(), number).begin();
         }

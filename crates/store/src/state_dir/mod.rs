@@ -1,8 +1,9 @@
-//! The state directory: `FILE.backlog`, or `~/.local/state/backlog` with a server. No record needs it.
+//! The state directory: `FILE.backlog`, or `~/.local/state/backlog` with a server. Records survive its loss, but while
+//! passes run it holds their claims.
 //!
 //! `lines` and `TABLE.claims` are empty files, in which the kernel locks a byte per crontab line and per
-//! record. `passes` holds the tokens of running passes, `TABLE.paused` a pause. `state.db` (state_db.rs)
-//! holds cursors (lines.rs), the last 1,500 passes of each line (passes.rs, history.rs), the causes of
+//! record. `passes` holds the tokens of running passes, `*.paused` a pause of a queue or a table. `state.db`
+//! (state_db.rs) holds cursors (lines.rs), the last 1,500 passes of each line (passes.rs, history.rs), the causes of
 //! failures (failures.rs, failing.rs), and requests of `stop`.
 
 mod directory;
@@ -63,14 +64,14 @@ impl StateDir {
         Self { location, scope, ..Self::default() }
     }
 
-    /// A directory for databases of a server, which `identity` distinguishes.
-    pub fn own(path: PathBuf, identity: &str) -> Self {
+    /// A directory for the databases of servers. `identity` tells them apart.
+    pub fn of_server(path: PathBuf, identity: &str) -> Self {
         let location = StateLocation { path, is_named: true, database: None };
         Self { location, scope: format!("{identity} "), ..Self::default() }
     }
 
     pub fn none(identity: &str) -> Self {
-        let state = Self::own(PathBuf::new(), identity);
+        let state = Self::of_server(PathBuf::new(), identity);
         Self { opened: Arc::new(None.into()), is_optional: true, ..state }
     }
 
@@ -97,8 +98,7 @@ impl StateDir {
 
     fn missing(why: &anyhow::Error) -> String {
         format!(
-            "no state directory: {}; without one the history of passes, the causes of failures, the \
-             cursors of capped passes and the slots of missed ticks are lost: name one with --state-dir",
+            "no state directory: {}; without one the history of passes, the causes of failures, the position where a limited pass stopped and the missed ticks are lost: name one with --state-dir",
             chain(why)
         )
     }

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_line_is_paused_until_the_pauses_of_its_queue_and_its_table_have_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::own(dir.path().join("state"), "x");
+        let state = StateDir::of_server(dir.path().join("state"), "x");
         let ends = |queue, table, secs| {
             state
                 .pause(queue, table, Instant(SINCE.0 + secs))
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(ends("orders", "t", 60), Some(120));
         assert_eq!(ends("t", "mails", 0), None);
         // Another database in the same directory.
-        let other = StateDir::own(dir.path().join("state"), "y");
+        let other = StateDir::of_server(dir.path().join("state"), "y");
         assert_eq!(other.pause("mails", "t", SINCE), None);
         assert!(!other.end_pause(&queue("mails"), SINCE).unwrap());
         assert!(state.end_pause(&queue("mails"), SINCE).unwrap());
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_a_pause_without_end() {
         let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::own(dir.path().join("state"), "x");
+        let state = StateDir::of_server(dir.path().join("state"), "x");
         state.begin_pause(&queue("q"), &until(60)).unwrap();
         let path = state.path().join(state.pause_name(&queue("q")));
         for damaged in ["", "{", "{}", "[]", r#"{"since":"soon"}"#, r#"{"since":null}"#] {

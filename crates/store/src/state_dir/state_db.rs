@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS said (
 ) WITHOUT ROWID;
 "#;
 
-/// One connection per file, because closing any descriptor of a file drops all locks of the process.
+/// One connection per file, shared by all queues of this process.
 static OPEN: Mutex<Vec<Arc<StateDb>>> = Mutex::new(Vec::new());
 
 pub struct StateDb {

@@ -143,7 +143,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
             None => lookup.optional(PAYLOAD),
         },
         on_success: effects("on_success", &mapping.on_success)?,
-        deletes_finished: mapping.deletes_finished,
+        deletes_succeeded: mapping.deletes_succeeded,
         on_failure,
         on_archive: effects("on_archive", &mapping.on_archive)?,
         on_restore: effects("on_restore", &mapping.on_restore)?,
@@ -315,7 +315,7 @@ impl Lookup<'_> {
             // Digits in a column of text may have any format.
             if mapping.dates.format.is_none() && is_digits(value) {
                 bail!(
-                    "{what} holds text of digits, {found}: set their format in date_inserted, format = \"epoch\", \
+                    "{what} holds text of digits, {found}: set their format beside the column in date_inserted, format = \"epoch\", \
                      \"epoch-ms\" or \"compact\""
                 );
             }
@@ -338,7 +338,7 @@ impl Lookup<'_> {
         }))
     }
 
-    /// Fails if none of the values of a due column can be read.
+    /// Fails if a column cannot hold due dates, or if none of its texts is a date.
     fn require_dates(&self, column: &Column, dates: &Dates) -> Result<()> {
         let Column { name, declared, column_type, .. } = column;
         let what = format!("column {name} of table {} cannot hold due dates", self.table.name);
@@ -492,7 +492,7 @@ impl Lookup<'_> {
     }
 }
 
-/// Checks that each written column has one role, and that no other column is written.
+/// Checks that no column has two roles, and that effects set no generated column and none with a role, except counters.
 fn check_roles(table: &Table) -> Result<()> {
     let mut taken: Vec<(&str, &Column)> = Vec::new();
     for (key, role, column) in table.roles() {

@@ -60,7 +60,7 @@ pub struct Table {
     pub condition_columns: Vec<Column>,
     /// The column for the payloads of `add`.
     pub payload: Option<Column>,
-    pub deletes_finished: bool,
+    pub deletes_succeeded: bool,
     pub on_success: Vec<Effect>,
     pub on_failure: Vec<Effect>,
     pub on_archive: Vec<Effect>,
@@ -211,7 +211,7 @@ impl Table {
         }
     }
 
-    /// True if not only the status, but also a condition decides whether a record is pending.
+    /// True if a finished record may stay pending: there is no status column, or a condition marks archived rows.
     pub fn ends_by_condition(&self) -> bool {
         self.statuses.column.is_none() || self.archived.is_some()
     }
@@ -248,7 +248,7 @@ impl Table {
         self.statuses.value(status).is_some()
             || match status {
                 Status::New | Status::Error => true,
-                Status::Success => self.deletes_finished || !self.on_success.is_empty(),
+                Status::Success => self.deletes_succeeded || !self.on_success.is_empty(),
                 Status::Archived => !self.on_archive.is_empty() || self.archived.is_some(),
                 Status::Foreign => false,
             }
@@ -274,8 +274,8 @@ impl Table {
         }
         ensure!(
             names.is_empty(),
-            "{required_by} needs {}, and table {} has no such column; name existing columns (failures or last_failure in \
-             backlog.toml, or --set failures=COLUMN, --set last_failure=COLUMN) or add some with: {}",
+            "{required_by} needs {}, and table {} has no such column; name existing ones (failures or last_failure in \
+             backlog.toml, or --set failures=COLUMN, --set last_failure=COLUMN) or add them with: {}",
             names.join(" and "),
             self.name,
             added.join(" ")

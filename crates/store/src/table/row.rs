@@ -271,7 +271,8 @@ impl<'a> RecordReader<'a> {
         Self::new(table, columns.into_iter().chain(&table.last_error))
     }
 
-    /// The head of a row and these columns in SQL, with the last error truncated.
+    /// The head of a row and these columns in SQL, with the last error truncated. Not for a reader of all columns, whose
+    /// SQL is `Table::all_columns`.
     pub fn sql(&self) -> String {
         let Self { table, columns, .. } = self;
         let errors = usize::from(table.last_error.is_some());

@@ -117,7 +117,7 @@ impl Table {
     }
 
     pub fn deletes(&self, write: &RowWrite) -> bool {
-        self.deletes_finished && write.settlement.transition == Transition::Succeeded
+        self.deletes_succeeded && write.settlement.transition == Transition::Succeeded
     }
 
     fn sets<'a>(&'a self, write: &RowWrite) -> Sets<'a> {

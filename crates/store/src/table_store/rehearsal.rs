@@ -174,7 +174,7 @@ impl<E: Engine> TableStore<E> {
         Ok(rows)
     }
 
-    /// True if a rehearsal skips a locked row: SQLite has waited already, and a stopping pass has cancelled.
+    /// True if a rehearsal skips a locked row. Not in SQLite, which has waited already, nor in a stopping pass.
     fn gives_way_to(&self, error: &DbError) -> bool {
         error.kind == DbErrorKind::Busy && E::TRIES > 0 && !self.retry.must_give_up()
     }

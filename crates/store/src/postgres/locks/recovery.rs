@@ -184,7 +184,7 @@ impl PgLocks {
         Ok((!self.has_all_locks()).then_some(RETAKE_PAUSE))
     }
 
-    /// Marks claims without a lock as lost if another pass has the record.
+    /// Marks claims without a lock as lost if another pass has the record, or if its row is gone or no longer pending.
     fn find_losses(&mut self, on: &mut PgDatabase) -> DbResult<()> {
         let is_exposed =
             |held: &&LockedRecord| !held.is_covered() && held.state != ClaimState::Lost;

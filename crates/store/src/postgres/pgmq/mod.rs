@@ -2,8 +2,9 @@
 //! has an instant at which it becomes visible again. That is also its claim, because a reader hides a message for a
 //! while.
 //!
-//! Searches read both tables as one, by the SQL of the PostgreSQL engine. pgmq's functions do all writes except two:
-//! restoring an archived message, and noting in the headers of a message that it ran out of attempts.
+//! Searches read both tables as one, by the SQL of the PostgreSQL engine. pgmq's functions do all writes except three:
+//! undoing the count of a read, restoring an archived message, and noting in the headers of a message that it ran out
+//! of attempts.
 
 mod store;
 
@@ -57,7 +58,7 @@ pub fn open(
         last_failure: Some(String::new()),
         last_error: Some("last_error".into()),
         payload: mapping.payload.clone(),
-        deletes_finished: mapping.deletes_finished,
+        deletes_succeeded: mapping.deletes_succeeded,
         ..Mapping::default()
     };
     let mut table = Table::find(&mut queue, &mapping, clock)?;
@@ -171,7 +172,7 @@ impl PgmqQueue {
         }
     }
 
-    /// Locks the messages `$1` that were read `$2` times so far until the transaction ends.
+    /// Locks, until the transaction ends, those messages `$1` whose count of reads is still `$2`.
     pub fn lock_held(&self) -> String {
         format!(
             "SELECT q.msg_id FROM {} q JOIN unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \

@@ -28,7 +28,7 @@ use crate::store::{
     Begun, Claim, ClaimRequest, Heartbeat, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
 use crate::table::RecordReader;
-use crate::watchdog::{Watchdog, boottime};
+use crate::watchdog::{Watchdog, since_boot};
 use crate::writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 const MOST_CLAIMS: usize = 512;
@@ -55,7 +55,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// failed.
 const GUARD: Duration = Duration::from_millis(100);
 
-/// The time for which a message is hidden from other readers, in [boot time](boottime).
+/// The time for which a message is hidden from other readers, in [time since boot](since_boot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Lease {
     /// The watchdog ends the handler at this time, unless the lease is extended.
@@ -93,7 +93,7 @@ pub struct PgmqStore {
     deadline: Option<Lease>,
     /// No message is read before this time, because leases ran out.
     pauses_until: Option<Duration>,
-    /// Returns the boot time.
+    /// Returns the time since boot.
     now: Box<dyn Fn() -> Duration + Send>,
     /// Messages that were released without an outcome.
     given_back: Vec<MessageInHand>,
@@ -148,7 +148,7 @@ impl PgmqStore {
             lost: None,
             deadline: None,
             pauses_until: None,
-            now: Box::new(boottime),
+            now: Box::new(since_boot),
             given_back: Vec::new(),
             has_functions: false,
         }
@@ -425,7 +425,7 @@ impl PgmqStore {
     fn execute(&mut self, writes: MessageWrites) -> DbResult<()> {
         let MessageWrites { done, delayed, unread, exhausted, restored } = writes;
         let (name, queue) = (|| self.name(), &self.queue);
-        let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
+        let end = if self.database.table.deletes_succeeded { DELETE } else { ARCHIVE };
         let errors = vec![Param::Integers(exhausted.0.clone()), Param::Texts(exhausted.1)];
         let never = Param::text(NEVER_SECS.to_string());
         let note = queue.note().map(|sql| (sql, errors));

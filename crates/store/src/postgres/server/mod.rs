@@ -32,7 +32,7 @@ use crate::mutex::lock;
 use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
 use crate::system_error::reason;
-use crate::watchdog::boottime;
+use crate::watchdog::since_boot;
 use connection::{ByteStream, Driver, Handle, Route, runtime};
 use endpoint::{Endpoint, endpoints};
 use failure::{ConnectFailure, FailureKind};
@@ -51,7 +51,8 @@ pub struct Server {
     /// TLS modes in the order in which they are tried.
     modes: &'static [SslMode],
     tls: MakeRustlsConnect,
-    /// True once the server has accepted a connection and begun a transaction. Later refusals are taken as temporary.
+    /// True once the server has accepted a connection and begun a transaction. From then on a refusal by PgBouncer
+    /// (08P01) counts as temporary.
     has_accepted: AtomicBool,
     connections: Mutex<Vec<Weak<Handle>>>,
     /// Readable after a new connection, or when claims are to be taken back.
@@ -188,7 +189,7 @@ impl Server {
         // A pooler that lends connections for single statements refuses a transaction.
         if !self.has_accepted.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
-                // If both were sent together, PgBouncer would drop the first answer.
+                // The empty query goes alone: with BEGIN right behind it, PgBouncer would drop its answer.
                 client.batch_execute("").await?;
                 let run = |sql| client.batch_execute(sql);
                 Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
@@ -203,8 +204,10 @@ impl Server {
         let target = endpoint.config.get_target_session_attrs();
         let reads = target == TargetSessionAttrs::ReadOnly;
         if target != TargetSessionAttrs::Any && is_read_only(&mut connection) != Some(reads) {
-            let cause = if reads { "is not read only" } else { "does not allow writes" };
-            let cause = format!("database {cause}; target_session_attrs asks for that");
+            let cause = match reads {
+                true => "the server accepts writes, but target_session_attrs=read-only",
+                false => "the server is read-only, but target_session_attrs=read-write",
+            };
             return Err(ConnectFailure::new(FailureKind::Temporary, cause, ""));
         }
         connection.limit = None;
@@ -281,7 +284,7 @@ impl Server {
     }
 
     fn note_answer(&self) {
-        *lock(&self.answered_at) = boottime();
+        *lock(&self.answered_at) = since_boot();
     }
 
     fn open_handles(&self) -> Vec<Arc<Handle>> {
@@ -366,6 +369,6 @@ impl Sessions for Arc<Server> {
         if is_local || self.open_handles().iter().any(is_waiting) {
             return Duration::ZERO;
         }
-        boottime().saturating_sub(*lock(&self.answered_at))
+        since_boot().saturating_sub(*lock(&self.answered_at))
     }
 }

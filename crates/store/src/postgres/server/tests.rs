@@ -325,7 +325,7 @@ fn a_server_that_accepts_and_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_server_without_tls_is_told_from_one_that_wants_a_password() {
+fn a_server_without_tls_is_a_permanent_failure() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -406,7 +406,7 @@ fn a_server_lets_in_whom_it_should() {
     admin.sql("alter role u connection limit 0");
     for (place, query, says) in [
         ("u:pw@HERE", "", "too many connections"),
-        (&socket, "target_session_attrs=read-only", "target_session_attrs asks for that"),
+        (&socket, "target_session_attrs=read-only", "but target_session_attrs=read-only"),
     ] {
         let failure = connect(place, query).unwrap_err();
         assert!(is_try_later(&failure) && failure.to_string().contains(says), "{failure}");

@@ -90,7 +90,10 @@ fn retry_after_is_heeded() {
         let busy = Reply { retry_after: Some(text), ..reply(429) };
         match expected {
             None => {
-                assert_eq!(reply_outcome(&busy, ON_4XX, NOW), failure("HTTP 429 Too Many Requests"))
+                assert_eq!(
+                    reply_outcome(&busy, ON_4XX, NOW),
+                    failure("HTTP 429 Too Many Requests")
+                );
             }
             Some(_) => {
                 let error = "HTTP 429 Too Many Requests".into();

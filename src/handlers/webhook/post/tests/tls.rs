@@ -46,8 +46,7 @@ fn other_authorities_are_not_believed() {
     let other = Trusted::new("127.0.0.1", "other");
     let server = Server::with_tls(&answers(), other.server.clone());
     let expected = unreachable(
-        "could not verify the certificate of 127.0.0.1: it is signed by an unknown authority; pass \
-         the certificate of the authority with --ca-file",
+        "could not verify the certificate of 127.0.0.1: it is signed by an unknown authority; pass the certificate of the authority with --ca-file",
     );
     assert_eq!(send(&client(&server.url("/"), &trusted)), expected);
     assert!(server.received().is_empty());

@@ -56,7 +56,6 @@ impl From<&anyhow::Error> for Exit {
     }
 }
 
-/// An error with its own exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitError {
     pub exit: Exit,

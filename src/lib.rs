@@ -1,7 +1,6 @@
 //! `backlog` hands the due records of a table to a handler and writes the outcomes to the table. Cron starts it.
 //! docs/architecture.md has a map of the source.
 
-// Without the features `postgres` and `webhook`, some code is unused.
 #![cfg_attr(
     not(all(feature = "postgres", feature = "webhook")),
     allow(dead_code, unused_imports, reason = "unused without a feature")
@@ -68,7 +67,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
-        // The reader closed the pipe, which is not an error.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             terminal.say_error(&error);

@@ -13,7 +13,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
-/// Returns the number of columns if the output is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = output.is_terminal().then(|| tcgetwinsize(output).ok())?;
     let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
@@ -75,12 +74,10 @@ impl Terminal {
         terminal
     }
 
-    /// Sets the queue that the following lines name.
     pub fn name_queue(&self, queue: Option<&str>) {
         *lock(&self.queue) = queue.map(String::from);
     }
 
-    /// `queue mails: `
     fn prefix(&self) -> String {
         lock(&self.queue).as_ref().map_or_else(String::new, |queue| format!("queue {queue}: "))
     }
@@ -137,7 +134,6 @@ impl Terminal {
         self.say_lines(&format!("{}\n", one_line(line)));
     }
 
-    /// A progress bar whose message is the number of failures. It is hidden unless progress is shown.
     pub fn progress(&self, total: u64) -> ProgressBar {
         let Some(width) = self.width else { return ProgressBar::hidden() };
         let counts = "{human_pos}/{human_len}, {msg} failed, {rate}";

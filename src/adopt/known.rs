@@ -40,8 +40,7 @@ impl KnownTable {
         })
     }
 
-    /// Finds the section of a table by its name and its columns. A table with another status, or another date for
-    /// finished rows, is not the same table.
+    /// Finds a table's section by name and columns. A table with another status or finish date is a different table.
     pub fn find<'c>(table: &str, columns: impl Iterator<Item = &'c Column>) -> Option<Self> {
         let columns: Vec<_> = columns.map(|column| column.name.as_str()).collect();
         Self::all().find(|known| {
@@ -146,7 +145,6 @@ impl KnownTable {
         Ok(())
     }
 
-    /// The lines of the section for a queue in place of the default one.
     fn lines(&self, default: &str, queue: &str, is_open: bool) -> String {
         let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
         let lines = lines.map(|line| {

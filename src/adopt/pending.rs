@@ -12,7 +12,6 @@ use super::words::{Meaning, Role, meaning};
 /// Results that later lines of the section need.
 #[derive(Default)]
 pub struct Pending {
-    /// The line `on_success`.
     pub on_success: String,
     /// The table has a value for archived records.
     pub archives: bool,
@@ -20,7 +19,6 @@ pub struct Pending {
     pub new: Vec<usize>,
 }
 
-/// The keys of a status, with the meanings of their values.
 const KEYS: [(&str, Meaning, &str); 4] = [
     ("new", Meaning::New, "new"),
     ("error", Meaning::Failed, "failed"),
@@ -31,7 +29,6 @@ const KEYS: [(&str, Meaning, &str); 4] = [
 pub const ADD_CONDITION: &str = "If so, add it to this condition:";
 const DELETE: &str = "on_success = \"delete\"";
 
-/// The values of a status column with their meanings.
 struct ValueMeanings<'a> {
     column: &'a Profile<'a>,
     values: Vec<(Option<Meaning>, &'a ValueCount)>,
@@ -47,7 +44,6 @@ impl ValueMeanings<'_> {
         self.values.iter().any(|(meaning, _)| meaning.is_none())
     }
 
-    /// The rows of the sample whose value has a meaning.
     fn rows(&self, meaning: Meaning) -> Vec<usize> {
         let (values, cells) = (self.with(Some(meaning)), self.column.cells);
         let has_value = |row: &usize| values.iter().any(|value| value.value == cells[*row]);
@@ -96,7 +92,6 @@ impl TableProfile<'_> {
         all
     }
 
-    /// Asks which column shows that a record is pending.
     fn choose_pending(
         &self,
         statuses: &[&Profile<'_>],

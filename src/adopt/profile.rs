@@ -18,7 +18,6 @@ pub struct TableProfile<'a> {
     pub columns: Vec<Profile<'a>>,
     /// The latest date that may be past: a day after now, because the time zone is unknown.
     pub tomorrow: Instant,
-    /// The format of the insertion date, once it is known.
     pub inserted_format: Option<Format>,
 }
 
@@ -116,7 +115,6 @@ impl<'a> Profile<'a> {
         self.cells.get(row).is_none_or(is_empty)
     }
 
-    /// True if all values are small numbers from 0 up.
     pub fn may_count(&self) -> bool {
         let is_count = |value: &Value| matches!(value, Value::Null | Value::Integer(0..100_000));
         matches!(self.schema.column_type, ColumnType::Integer | ColumnType::Decimal)
@@ -175,7 +173,6 @@ impl<'a> Profile<'a> {
         self.has_role(Role::Status) || self.has_role(Role::Done) && !self.is_date()
     }
 
-    /// True if most of the values are usual words.
     pub fn has_usual_values(&self) -> bool {
         let words = self.values.iter().filter_map(|value| self.meaning(value)).count();
         words * 2 > self.values.len()

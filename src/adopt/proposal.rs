@@ -72,7 +72,6 @@ impl<'a> Proposal<'a> {
         Ok(answer)
     }
 
-    /// Asks a question and writes the lines of the answer.
     pub fn choose(
         &mut self,
         question: &str,
@@ -108,7 +107,6 @@ impl<'a> Proposal<'a> {
         self.line(open);
     }
 
-    /// The section as text. With open questions it is not valid TOML.
     pub fn section(&self, db: &str, state_dir: Option<&Path>) -> String {
         let state_dir =
             state_dir.map(|path| format!("state_dir = {}\n", toml(&path.to_string_lossy())));

@@ -164,7 +164,6 @@ impl<'a> TableProfile<'a> {
         Ok(())
     }
 
-    /// Writes the dates that a success and a failure set.
     fn write_assignments(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
         proposal.lines += &pending.on_success;
         let is_future = |column: &Profile<'a>| {

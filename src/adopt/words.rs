@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use backlog_store::CatalogTable;
 use serde::Deserialize;
 
-/// The contents of words.toml.
 #[derive(Default, Deserialize)]
 struct Words {
     names: BTreeMap<Role, String>,

@@ -11,7 +11,6 @@ use clap_complete::env::{EnvCompleter, Shells};
 use super::whole_command;
 use crate::options::{Environment, Sources};
 
-/// The variable by which the shell asks for completions.
 pub const COMPLETION_VARIABLE: &str = "_BACKLOG_COMPLETE";
 const PROGRAM: &str = "backlog";
 
@@ -50,7 +49,6 @@ fn completer(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
     })
 }
 
-/// The value of `--config`.
 fn config(words: &[OsString]) -> Option<PathBuf> {
     let at = words.iter().position(|word| word == "--config")?;
     words.get(at + 1).map(PathBuf::from)
@@ -67,7 +65,6 @@ fn with_values(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
     }
 }
 
-/// The queues of the backlog.toml that a command would read.
 fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
     let sources = Sources::find(config, Environment::current());
     let queues = sources.ok().and_then(|sources| sources.queues().ok());

@@ -79,7 +79,6 @@ pub fn looks_like_program(word: &str) -> bool {
     word.starts_with(['.', '/']) || find_program(OsStr::new(word), &search).is_some()
 }
 
-/// The name for a word of another program. `--max-retries` counts as `--retries`.
 fn synonym(word: &str) -> Option<&'static str> {
     let word = word.replacen("--max-", "--", 1);
     let has_word = |words: &str| words.split(' ').any(|other| other.eq_ignore_ascii_case(&word));

@@ -5,14 +5,12 @@ const EXAMPLES: &str = include_str!("examples.txt");
 /// Sections for subcommands with the same exit codes. The last section is for all other subcommands.
 const EXITS: &str = include_str!("exits.txt");
 
-/// The example lines of a subcommand.
 pub fn examples(command: &str) -> Option<impl Iterator<Item = &'static str>> {
     let mut sections = EXAMPLES.split("\n\n");
     let lines = sections.find_map(|section| section.strip_prefix(command)?.strip_prefix(":\n"))?;
     Some(lines.lines())
 }
 
-/// The exit codes of a subcommand, each with its meaning.
 pub fn exits(command: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut sections = EXITS.split("\n\n").filter_map(|section| section.split_once(":\n"));
     let is_listed = |names: &str| names == "others" || names.split(' ').any(|name| name == command);

@@ -12,7 +12,6 @@ use crate::options::{DEFAULT_QUEUE, Key};
 
 pub const WIDTH: usize = 80;
 const PROGRAM: &str = "backlog";
-/// Maximum length of a default in the short help.
 const MAX_SHORT_DEFAULT: usize = 7;
 
 /// Options with an environment variable that are not generated from a key.
@@ -26,7 +25,6 @@ pub fn with_help(command: Command) -> Command {
     }
 }
 
-/// Adds the default of an option, its variable and an example to its help.
 fn describe(arg: Arg) -> Arg {
     let (Some(long), Some(help)) = (arg.get_long().map(String::from), arg.get_help()) else {
         return arg;
@@ -90,7 +88,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The examples and exit codes of a subcommand.
 fn epilog(command: &str) -> Option<String> {
     let mut text = String::from("Examples:");
     for line in examples(command)? {

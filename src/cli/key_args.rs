@@ -59,7 +59,6 @@ pub fn handler_arg() -> Arg {
 /// Id of the argument for the database, whose key is `db`.
 pub const DATABASE: &str = "database";
 
-/// True for subcommands whose positional argument is the database.
 pub fn takes_database(subcommand: &str) -> bool {
     ["init", "status", "list", "failures"].contains(&subcommand)
 }

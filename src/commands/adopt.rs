@@ -78,7 +78,6 @@ pub fn run(
     Ok(exit)
 }
 
-/// Names the queue so that no queue of the file has the same name.
 fn choose_free_name(proposal: &mut Proposal<'_>, file: &str) {
     let is_taken = |name: &str| file.lines().any(|line| line.trim() == format!("[queue.{name}]"));
     let usual = proposal.queue.clone();

@@ -1,6 +1,5 @@
-//! The archived records of a pass in cron's mail: up to ten records by id; of more records also the five most frequent
-//! causes, with the command that restores them. Passes that archive more within the hour leave the report to a later
-//! pass.
+//! The archived records of a pass in cron's mail, with the command that restores them. With more than ten records they
+//! have the most frequent causes too. Passes that archive more within the hour leave the report to a later pass.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
 use backlog_store::{Table, chain};
@@ -18,7 +17,6 @@ pub struct ArchivedRecords {
     pub count: u64,
     first: Vec<Id>,
     causes: Causes,
-    /// The reason why `restore` cannot bring them back, if there is one.
     unrestorable: Option<String>,
 }
 

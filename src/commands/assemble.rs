@@ -31,7 +31,6 @@ pub struct Assembly {
     pub name: LineName,
     /// The column that orders the records, if it is not the insertion date.
     order: Option<String>,
-    /// The state that earlier passes have left, if it is known.
     pub last: Option<StoredLine>,
 }
 

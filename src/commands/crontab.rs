@@ -185,7 +185,6 @@ fn lines(args: &CrontabArgs, resolved: &Resolved<'_>) -> Result<Vec<(String, i64
     }])
 }
 
-/// `1 to 7 days old`
 fn ages(age: &AgeWindow) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }

@@ -108,7 +108,6 @@ pub fn report_unmapped(
     Ok(())
 }
 
-/// The error about a table with rows, none of which has a mapped status.
 fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>> {
     let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
     let rows: u64 = foreign.iter().map(|count| count.rows).sum();

@@ -126,12 +126,9 @@ fn document(payload: &[u8]) -> Result<&str> {
 /// Number of records that are claimed and changed at a time.
 const BATCH: usize = 200;
 
-/// A command that changes the status of records.
 pub struct EditCommand {
     name: &'static str,
-    /// As in `archived 3 records`.
     done: &'static str,
-    /// As in `would archive 3 records`.
     would: &'static str,
     /// The statuses that it changes, and those that it changes if no record is named.
     from: &'static [Status],
@@ -177,7 +174,6 @@ pub const RETRY: EditCommand = EditCommand {
     require: Table::require_renewal,
 };
 
-/// The records that an edit changes.
 struct Selection<'a> {
     command: &'a EditCommand,
     queue: &'a Queue,
@@ -190,12 +186,10 @@ struct Selection<'a> {
 struct EditRun<'a> {
     store: Box<dyn Store>,
     selection: Selection<'a>,
-    /// The options that choose the queue in a printed command.
     choice: String,
     dry_run: bool,
     out: &'a mut dyn Write,
     done: u64,
-    /// The first of the changed records.
     first: Vec<Id>,
     exit: Exit,
 }
@@ -266,8 +260,7 @@ pub fn edit(
 }
 
 impl EditArgs {
-    /// The statuses of the records to change. Conditions choose records if they are typed; those of backlog.toml only
-    /// narrow the choice.
+    /// The statuses to change. Typed conditions choose records; conditions of backlog.toml only narrow the choice.
     fn statuses(&self, command: &EditCommand, conditions: &[String]) -> Result<Vec<Status>> {
         let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();
         if self.ids.is_empty() && !is_chosen && conditions.is_empty() {
@@ -323,7 +316,6 @@ impl Selection<'_> {
     }
 }
 
-/// Asks at a terminal whether to change this number of records.
 pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<bool> {
     if !console.terminal.is_terminal || !io::stdin().is_terminal() {
         return Ok(true);

@@ -112,7 +112,6 @@ impl CauseFilter {
 
 /// The failures of a table: which records have failed, errors for which the table has no column, and slow handlers.
 pub struct KnownFailures {
-    /// The failures in the state directory.
     pub stored: StoredFailures,
     /// True if the table itself shows which records have failed.
     shows_failures: bool,
@@ -147,7 +146,6 @@ impl KnownFailures {
         }
     }
 
-    /// A record as reports show it.
     pub fn view<'a>(&self, record: &'a Record, screen: &'a Screen) -> RecordView<'a> {
         let handler = self.slow.get(&record.id);
         let in_hand = self.is_in_hand(record).then(|| report::in_hand(record, handler, screen));

@@ -44,7 +44,6 @@ use crate::options::{Environment, Queue, Resolved, Sources, TypedOptions};
 use crate::report::{self, Screen};
 use crate::terminal::Terminal;
 
-/// The clock, the outputs and the signals of a command.
 pub struct Console<'a> {
     pub clock: Clock,
     /// Standard error.
@@ -189,8 +188,7 @@ impl Queues<'_> {
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 
-    /// Runs a command for the chosen queue, or for each queue of backlog.toml. After an error the next queue follows;
-    /// a signal ends the run. Without a heading the output is JSON.
+    /// Runs a command for one or all queues. After an error the next one follows, after a signal none. JSON has no heading.
     fn run<A>(
         &self,
         is_about_all: bool,
@@ -260,7 +258,7 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
     queue.db.open(&queue.mapping, access, clock)
 }
 
-/// Turns an error into a warning, for optional parts of a report. An error becomes a warning.
+/// Turns an error into a warning, for optional parts of a report.
 fn or_warn<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(|error| log::warn!("{}", chain(error))).ok()
 }
@@ -349,7 +347,6 @@ fn not_found(id: &str, columns: usize) -> String {
     )
 }
 
-/// The beginning of the warning about `on_success = "delete"`.
 const SUCCESS_DELETES: &str = "a success deletes its row";
 const AMBIGUOUS: &str = "more than one row has this id";
 const GONE: &str = "no such record";

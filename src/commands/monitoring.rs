@@ -63,7 +63,6 @@ impl<'a> Monitoring<'a> {
         self.pings = self.new_pings().inspect(|pings| pings.send(Event::Start, ""));
     }
 
-    /// The state directory, once the line was locked.
     pub fn state(&self) -> Option<StateDir> {
         self.errors.state.clone()
     }

@@ -46,7 +46,6 @@ struct Notes {
     archived: ArchivedRecords,
     /// The result of each named record.
     results: HashMap<Id, String>,
-    /// The answer of `may_report`, once it was asked.
     may_report: Option<bool>,
 }
 
@@ -182,7 +181,6 @@ impl PassLog {
         lock(&self.notes).failures.causes.clone()
     }
 
-    /// Records the end of the pass, with its tally or its error.
     pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally, String>, exit: Exit) {
         let (end, error) = match result {
             Err(error) => (PassEnd::Failed, Some(error.clone())),
@@ -218,17 +216,14 @@ impl PassLog {
         self.state.add_failures(&self.line.table, &mut lock(&self.notes).failures, now);
     }
 
-    /// Calls `act` on the record of the pass, if the pass keeps one.
     pub fn record<T>(&self, act: impl FnOnce(&mut PassRecord) -> T) -> Option<T> {
         lock(&self.notes).record.as_mut().map(act)
     }
 }
 
-/// Number of errors that the entry of a pass keeps.
 const ERRORS_KEPT: usize = 3;
 
-/// Seconds without an outcome after which a pass hangs: at least ten ticks, twice the timeout, and twice the time
-/// between two attempts.
+/// Seconds without an outcome after which a pass hangs: at least ten ticks, two timeouts and two gaps between attempts.
 fn hangs_after(settings: &PassSettings) -> Option<i64> {
     let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     let timeout = secs(settings.timeout?).saturating_mul(2);
@@ -249,7 +244,6 @@ fn counts(tally: &Tally) -> PassCounts {
     }
 }
 
-/// The policy of the line that backlog.toml alone describes.
 fn policy_of_file(resolved: &Resolved<'_>) -> Option<String> {
     let (schedule, conditions, shard) = resolved.described()?;
     Some(line_policy(&schedule, &conditions, shard))
@@ -298,8 +292,7 @@ pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -
     Ok(Exit::TryLater)
 }
 
-/// The message about a pass that hangs, with `backlog stop` for a slow handler, otherwise with `kill` if the process is
-/// on this host.
+/// The message about a pass that hangs: `backlog stop` for a slow handler, or `kill` if the process is on this host.
 fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
     let PassEntry { began, pid, host, uid, .. } = running;

@@ -14,7 +14,6 @@ use crate::cli::PauseArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
-/// The queue or the table that is paused or resumed.
 struct PauseTarget {
     state: StateDir,
     scope: PauseScope,
@@ -59,7 +58,6 @@ impl PauseTarget {
         format!("`backlog resume {option} {quoted}`")
     }
 
-    /// The table of a queue, or the queues of a table.
     fn others(&self) -> Vec<PauseScope> {
         match &self.scope {
             PauseScope::Queue(_) => vec![PauseScope::Table(self.table.clone())],

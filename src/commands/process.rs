@@ -50,14 +50,12 @@ pub fn run(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_
     if args.ids.is_empty() { run.pass(console) } else { run.named(args, console) }
 }
 
-/// A run of `process` over one queue.
 struct ProcessRun<'a> {
     resolved: &'a Resolved<'a>,
     queue: Queue,
     settings: PassSettings<'a>,
     clock: Clock,
     terminal: &'a Terminal,
-    /// The name of the pass.
     run: String,
     signals: StoppedBySignals,
 }
@@ -243,7 +241,6 @@ impl ProcessRun<'_> {
         matches!(self.settings.handler, Some(HandlerSpec::Post(_)))
     }
 
-    /// Tries the records that are due or named.
     fn attempts(
         &self,
         database: Box<dyn Database>,
@@ -335,7 +332,6 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
     Ok(if is_done { Exit::Done } else { Exit::Failed })
 }
 
-/// The observer of a pass: writes the joblog, the record of the pass and the progress bar.
 struct PassObserver {
     /// Each line is appended by one write, so that passes may share the file.
     joblog: Option<File>,

@@ -23,14 +23,12 @@ const LARGEST_BATCH: usize = 1_000;
 const QUICK: Duration = Duration::from_millis(200);
 /// Number of ids that one search returns.
 const PAGE: usize = 100_000;
-/// Time limit of `after_pass`.
 const AFTER_PASS: Duration = Duration::from_secs(10);
 
 /// The records of one status that were finished before an instant, as a queue of their own.
 pub struct FinishedRecords {
     pub queue: Queue,
     status: Status,
-    /// The statuses that the rows may have.
     statuses: Vec<Status>,
     before: Instant,
 }
@@ -317,7 +315,6 @@ impl FinishedRecords {
     }
 }
 
-/// `7 SUCCESS records`
 fn records(number: u64, status: Status) -> String {
     counted(number, &format!("{} record", status.name()))
 }

@@ -84,7 +84,6 @@ pub fn table_command(
 fn portable(environment: &Environment, key: &Key, value: &str) -> Result<String, ExitError> {
     let file = policy_file(value).filter(|_| key.name == "policy");
     Ok(match key.name {
-        // Every user of the machine sees a command line.
         _ if backlog_store::is_url(value) => backlog_store::without_password(value),
         "post" => without_login(value),
         "exec_on_archive" => {

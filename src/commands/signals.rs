@@ -23,7 +23,7 @@ struct SignalState {
     is_polled: bool,
 }
 
-/// Guard: until it is dropped, signals stop the pass: signals stop the pass.
+/// Guard: until it is dropped, signals stop the pass.
 pub struct StoppedBySignals(Signals);
 
 impl Signals {
@@ -58,8 +58,7 @@ impl Signals {
         }
     }
 
-    /// SIGHUP counts unless it was already ignored when the program started, as nohup does. If SIGCHLD is ignored, the
-    /// system discards the exit statuses of children, so it gets a handler.
+    /// SIGHUP counts unless it was ignored at the start (nohup). While SIGCHLD is ignored, children leave no exit status.
     fn listen(&self) -> Result<()> {
         let ignored = IgnoredSignals::of_this_process();
         let ignores = |signal| ignored.is_some_and(|ignored| ignored.contains(signal));
@@ -78,7 +77,6 @@ impl Signals {
 }
 
 impl StoppedBySignals {
-    /// From now on, a signal stops the pass by `wake`.
     pub fn stop_pass_by(&self, wake: Wake) -> Result<()> {
         let Self(signals) = self;
         if !lock(&signals.0).is_listening {

@@ -27,7 +27,6 @@ struct QueueResult {
     status: QueueStatus,
 }
 
-/// Reads and prints the status of queues by the options of `status`.
 struct StatusCommand<'a> {
     args: &'a cli::StatusArgs,
     thresholds: Thresholds,
@@ -106,8 +105,7 @@ impl<'a> StatusCommand<'a> {
         }
     }
 
-    /// Writes the page and the metrics if they are wanted. Prints the status, or the result of the limits if there are
-    /// any. `overview` has the options that select all queues, for printed commands.
+    /// Writes the page and the metrics. Prints the status, or the result of limits. Printed commands have `overview`.
     fn print(
         &self,
         results: Vec<QueueResult>,
@@ -224,7 +222,6 @@ fn write_metrics(path: &Path, mode: u32, results: &[QueueResult], now: Instant) 
     })
 }
 
-/// Reads the pending records and sums them up.
 fn read_pending(
     database: &mut dyn Database,
     known: &KnownFailures,
@@ -257,7 +254,6 @@ fn read_pending(
     Ok((due, causes, figures))
 }
 
-/// The newest archived records, at most `most`.
 fn newest_archived(
     database: &mut dyn Database,
     known: &KnownFailures,

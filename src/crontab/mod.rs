@@ -5,7 +5,6 @@ mod times;
 
 pub use reader::{CRON_PATH, CronCommand, CronLine, Crontab, MAX_COMMAND};
 
-/// The period of a line in the fields of cron.
 #[derive(Debug)]
 pub struct Period {
     /// The first two fields of a line. The others are `*`.

@@ -1,5 +1,4 @@
-//! A reader of crontabs in the syntax of Debian's cron. It understands commands of plain words, with files for output;
-//! anything else in a command is only a shell's to read.
+//! A reader of crontabs of Debian's cron. It understands commands of plain words with files for output, nothing else.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,7 +27,6 @@ pub struct CronLine {
     /// `line 3`, `/etc/cron.d/shop line 3`
     pub location: String,
     pub times: String,
-    /// The user that a system crontab names.
     pub user: Option<String>,
     /// Reasons why cron does not run the line, or not as it is written.
     pub faults: Vec<String>,
@@ -126,7 +124,6 @@ impl Crontab {
     }
 }
 
-/// Removes the first word of a text.
 fn take_word<'t>(text: &mut &'t str) -> &'t str {
     let (word, rest) = text.split_once(BLANKS).unwrap_or((text, ""));
     *text = rest.trim_start_matches(BLANKS);
@@ -233,7 +230,6 @@ fn end_of_words(text: &str) -> Option<usize> {
     Some(text.len())
 }
 
-/// The characters of a command, each with the quote around it.
 fn with_quotes(text: &str) -> impl Iterator<Item = (usize, char, Option<char>)> {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {

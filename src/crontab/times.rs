@@ -32,7 +32,6 @@ fn is_field(text: &str, (min, max, names): Field) -> bool {
     })
 }
 
-/// True for five fields, or a word such as `@daily`.
 pub fn is_time(times: &str) -> bool {
     let words =
         ["reboot", "hourly", "daily", "midnight", "weekly", "monthly", "yearly", "annually"];

@@ -51,7 +51,6 @@ impl Environment {
         self.variables.get(OsStr::new(name))
     }
 
-    /// A variable that is not empty.
     pub fn get(&self, name: &str) -> Option<&OsString> {
         self.raw(name).filter(|value| !value.is_empty())
     }
@@ -64,7 +63,6 @@ impl Environment {
         self.get(name).map(|path| self.directory.join(path))
     }
 
-    /// The value on the command line, or else in the option's variable.
     pub fn typed_or(&self, typed: Option<&str>, long: &str) -> Result<Option<String>, ExitError> {
         typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
     }

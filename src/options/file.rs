@@ -1,6 +1,4 @@
-//! backlog.toml: the options of all queues, and of each queue.
-//!
-//! The program runs commands from the file, so no other user may be able to change a default file.
+//! backlog.toml. The program runs commands from it, so no other user may be able to change a default file.
 
 use std::fmt::Display;
 use std::fs::Metadata;
@@ -26,7 +24,6 @@ pub struct File {
 }
 
 impl File {
-    /// Reads a default file, or a file that the user named.
     pub fn read(path: PathBuf, is_named: bool) -> Result<Self, ExitError> {
         let (bytes, metadata) = match is_named {
             true => secure_file::read(&path).map_err(|error| not_read(&path, &reason(&error)))?,
@@ -37,7 +34,6 @@ impl File {
         Self::parse(path, text, others_have(&metadata, 0o040, 0o004))
     }
 
-    /// Parses a proposal for a file of this path.
     pub fn proposed(path: PathBuf, text: &str) -> Result<Self, ExitError> {
         Self::parse(path, text, false)
     }
@@ -57,7 +53,6 @@ impl File {
         Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 
-    /// A secret in a file that other users can read.
     pub fn exposed_secret(&self) -> Option<&'static str> {
         let mut sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
         sections.find_map(Layers::credential).filter(|_| self.is_readable_by_others)

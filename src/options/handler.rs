@@ -97,7 +97,6 @@ fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitE
     )))
 }
 
-/// The secret of each record, or else of the environment.
 fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &settings.secret_column {
         return Ok(Signing::Own { column: column.clone() });
@@ -152,7 +151,6 @@ impl HandlerSpec {
         Ok(Some(Self::Exec { argv, give_up_on }))
     }
 
-    /// True for a webhook with the default idempotency key.
     pub fn uses_default_key(&self) -> bool {
         matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
     }

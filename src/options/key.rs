@@ -11,7 +11,6 @@ pub struct Key {
     pub long: &'static str,
     pub short: Option<char>,
     pub kind: KeyKind,
-    /// Parses a value and sets its field of the settings.
     pub parse: Parse,
     /// Name of the value in the help; empty for flags, and for keys that are no options.
     pub placeholder: &'static str,
@@ -32,7 +31,6 @@ pub struct Key {
 
 type Parse = fn(&mut Settings, Raw) -> Result<(), String>;
 
-/// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Flag,
@@ -45,11 +43,9 @@ pub enum KeyKind {
     Command,
     /// A column, or a table with these parts.
     Column(&'static [&'static str]),
-    /// A table of columns and their new values.
     Assignments,
 }
 
-/// The value if no source sets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDefault {
     None,
@@ -58,13 +54,11 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// The subject of a key. A schedule replaces the whole schedule of lower layers, and a command the whole handler; a
-/// webhook keeps the webhook keys of lower layers.
+/// A schedule replaces the schedule of lower layers, and a command the handler. A webhook keeps their webhook keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
     Independent,
     Schedule,
-    /// A parameter of the schedule.
     ScheduleDetail,
     /// The command, or how it is run.
     Command,

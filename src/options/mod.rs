@@ -29,5 +29,4 @@ pub use resolved::{Resolved, Sources, TypedOptions};
 pub use schedule::{simulated, unknown_schedule};
 pub use toml_layer::Setting;
 
-/// The name of an unnamed queue.
 pub const DEFAULT_QUEUE: &str = "default";

@@ -13,7 +13,6 @@ use crate::handlers::Target;
 const LINE: &str = "line";
 const EVENTS: [&str; 3] = ["start", "success", "failure"];
 
-/// The URLs to which each pass is reported.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Ping {
     /// The URL of a check. The event is appended to its path.

@@ -15,12 +15,10 @@ pub struct Queue {
     pub name: String,
     pub db: Location,
     pub mapping: Mapping,
-    /// A part of the records, if not all are processed.
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
     /// False for a user's default directory, which several queues share.
     pub has_own_state_dir: bool,
-    /// The command to run for each archived record.
     pub on_archive: Option<Vec<OsString>>,
     pub prune_after: PruneAfter,
 }

@@ -22,7 +22,6 @@ impl From<&str> for Raw {
 }
 
 impl Raw {
-    /// The value as one text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Words(words) => words.first().filter(|_| words.len() == 1)?.to_str(),
@@ -53,7 +52,6 @@ impl Raw {
         }
     }
 
-    /// A list, or one value as a list.
     pub fn into_texts(self) -> Result<Vec<String>, String> {
         match self {
             Self::Words(words) => words.into_iter().map(utf8).collect(),
@@ -99,7 +97,6 @@ pub fn text(value: Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// An array as texts, or one value as a list.
 pub fn texts(value: Value) -> Result<Vec<String>, String> {
     let values = if let Value::Array(values) = value { values } else { vec![value] };
     values.into_iter().map(text).collect()

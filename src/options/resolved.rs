@@ -41,7 +41,6 @@ pub struct TypedOptions {
     pub works_without_schedule: bool,
 }
 
-/// The options of one queue from all layers.
 pub struct Resolved<'a> {
     name: String,
     /// True if a queue was named, or is the only one in the file.
@@ -72,7 +71,6 @@ fn chooses_table(key: &Key) -> bool {
     ["db", "table", "pgmq"].contains(&key.name)
 }
 
-/// The path of backlog.toml without `--config`.
 fn default_file(environment: &Environment) -> Option<PathBuf> {
     let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
     let default = || environment.default_files().into_iter().find(exists);
@@ -110,7 +108,6 @@ impl Sources {
         options(named.map(|path| ("config", path.display().to_string())).into_iter())
     }
 
-    /// Reads the named file, or else the first default file that exists.
     pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
         let named = config.map(|path| environment.directory.join(path));
         let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
@@ -214,7 +211,6 @@ impl Resolved<'_> {
         &self.name
     }
 
-    /// The name of the queue, unless it is the default.
     pub fn named(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
     }
@@ -257,7 +253,6 @@ impl Resolved<'_> {
         })
     }
 
-    /// Limits of attempts in the environment that match no queue of backlog.toml.
     pub fn unknown_limits(&self) -> Vec<String> {
         let Ok(mut queues) = self.sources.queues() else { return Vec::new() };
         if !queues.contains(&self.name) {
@@ -374,7 +369,6 @@ impl Resolved<'_> {
         if self.layers.has("db") { Ok(()) } else { self.require_all(is_dry) }
     }
 
-    /// An option that a pgmq queue does not allow.
     fn illegal_for_pgmq(&self) -> Option<&'static str> {
         if self.layers.has("shard") {
             return Some("--shard");
@@ -398,7 +392,6 @@ impl Resolved<'_> {
             .and_then(|settings| schedule_from(&settings).ok().flatten())
     }
 
-    /// The text of an option of the queue's passes, for a subcommand that does not have the option.
     pub fn pass_text(&self, key: &str) -> Option<&str> {
         self.pass_layers.text(key)
     }
@@ -415,13 +408,11 @@ impl Resolved<'_> {
         HandlerSpec::from_settings(&self.settings, &self.layers, &self.sources.environment)
     }
 
-    /// The settings of the queue's passes, and the errors in them.
     pub fn pass_settings(&self) -> (Settings, Vec<String>) {
         self.pass_layers.settings("")
     }
 }
 
-/// The settings of a layer without errors.
 fn valid_settings(layer: &Layers) -> Option<Settings> {
     let (settings, complaints) = layer.settings("");
     complaints.is_empty().then_some(settings)

@@ -39,7 +39,6 @@ pub fn no_schedule() -> ExitError {
     usage(format!("no schedule: use one of {CHOICES}"))
 }
 
-/// The text in place of the next attempt, if no schedule is chosen.
 pub fn unknown_schedule() -> String {
     format!("schedule unknown: use one of {CHOICES}, or set it in backlog.toml")
 }

@@ -13,7 +13,6 @@ use super::raw::{OPEN, Raw};
 use super::value::{at_least_one, chosen, replace, set, several};
 use crate::exit::{ExitError, usage};
 
-/// The error about an open question of `adopt`.
 pub const OPEN_QUESTION: &str = "a question is open: replace ? with the answer";
 
 /// The mapping of a table from the keys parsed up to now.
@@ -157,7 +156,6 @@ impl Parts {
         part.map(read).transpose().map_err(|why| format!("{name}: {why}"))
     }
 
-    /// Sets an optional column.
     fn read_column(&mut self, field: &mut Option<String>) -> Result<(), String> {
         let column = self.read("column", |raw| raw.into_text().map_err(|_| COLUMN_OR_NONE.into()));
         *field = column?.or(field.take());
@@ -208,7 +206,6 @@ fn assigned(value: Value) -> Result<Assigned, String> {
     }
 }
 
-/// The word of a text such as `{now}`.
 fn braced(text: &str) -> Option<&str> {
     let word = text.strip_prefix('{')?.strip_suffix('}')?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '_'].contains(&c);

@@ -11,7 +11,6 @@ use super::layers::{Layers, Origin};
 use super::raw::{OPEN, text};
 use super::table::OPEN_QUESTION;
 
-/// The error about bare words in a table or an array.
 const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
 
 /// Makes a layer of keys and values. Paths are relative to `directory`.

@@ -53,7 +53,6 @@ pub fn days(text: &str) -> Result<i64, String> {
     Ok((days * DAY as f64).round() as i64)
 }
 
-/// The number of days in a duration such as `12h`.
 fn in_days(text: &str) -> Option<f64> {
     let secs = parse_duration(text).ok()?.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a day has far fewer seconds than 2^53")]
@@ -88,7 +87,6 @@ fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
     })
 }
 
-/// The start of the error about a number.
 pub const WHOLE_NUMBER: &str = "write a whole number";
 
 pub fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
@@ -106,7 +104,6 @@ pub fn duration_up_to_a_year(text: &str) -> Result<Duration, String> {
     if duration > max { Err("must be at most 365days".into()) } else { Ok(duration) }
 }
 
-/// `none` means no timeout.
 pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text == "none" {
         return Ok(None);
@@ -126,8 +123,7 @@ pub fn tiers(raw: Raw) -> Result<String, String> {
     }
 }
 
-/// Tiers or a switch in the word after the option. Refuses other words: in `explain --progressive 7` the 7 is probably
-/// meant as an id.
+/// Refuses words that are neither tiers nor a switch: in `explain --progressive 7` the 7 is probably meant as an id.
 pub fn tiers_or_switch(text: &str) -> Result<String, String> {
     let hint = "write maximum age/interval, as in 7d/1h; write ids before --progressive";
     let is_legal = text.contains('/') || ["true", "false"].contains(&text);
@@ -170,7 +166,6 @@ pub fn chosen(raw: Raw, legal: &[&'static str]) -> Result<&'static str, String> 
     found.copied().ok_or_else(|| format!("{typed:?} is not one of {}", legal.join(", ")))
 }
 
-/// Values of which none is empty.
 pub fn several(raw: Raw) -> Result<Vec<String>, String> {
     let values = raw.into_texts()?;
     let is_empty = values.iter().any(String::is_empty);
@@ -243,7 +238,6 @@ pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     handler(Raw::Words(words.into_iter().map(OsString::from).collect()))
 }
 
-/// A parser of clap for the names of these statuses.
 pub fn one_of<const N: usize>(statuses: [Status; N]) -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(statuses.map(Status::name)).try_map(|name| name.parse::<Status>())
 }

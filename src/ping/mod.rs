@@ -21,7 +21,6 @@ pub const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of a summary, which is the limit of the service.
 const MAX_BODY: usize = 10_000;
 
-/// The thread that reports a pass.
 pub struct Pings {
     events: Sender<(Event, String)>,
     /// Receives the result after the end of the pass is reported.

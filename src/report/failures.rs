@@ -48,7 +48,6 @@ pub(super) fn sample_ids(group: &CauseGroup) -> String {
     if number < group.records { text + " ..." } else { text }
 }
 
-/// All causes of one queue. Empty if nothing failed.
 pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     if causes.is_empty() {
         return String::new();

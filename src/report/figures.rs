@@ -9,7 +9,6 @@ use super::screen::ScreenColumn;
 
 type Text = &'static str;
 
-/// All figures: the records, the decisions of the schedule about them, and the passes.
 pub const FIGURES: &[Figure] = &[
     Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
     Figure::new("oldest_pending", Oldest)
@@ -95,11 +94,9 @@ pub enum Source {
     Judged(fn(Verdict) -> bool),
     /// A time in seconds that depends on the schedule.
     Due(fn(&DueReport) -> Option<i64>),
-    /// Number of pending records that match.
     Pending(fn(PendingRecord) -> bool),
     /// Age of the oldest pending record. Text and JSON show the record.
     Oldest,
-    /// Number of records with one of these statuses.
     Statuses(&'static [Status]),
     /// 1 or 0.
     Flag(fn(&StatusReport) -> bool),
@@ -162,7 +159,6 @@ impl Figure {
         matches!(self.source, Due(_) | Oldest | Begun(_) | Since(_))
     }
 
-    /// A value as text: `4055` or `1h 59m`.
     pub fn format(&self, value: i64) -> String {
         if self.is_time() { span(value) } else { value.to_string() }
     }
@@ -172,8 +168,7 @@ impl Figure {
         matches!(self.source, Oldest).then_some(&report.of_records.oldest)
     }
 
-    /// The value: a count, or seconds, which are 0 if there is no such record; `None` if the event has never happened. The
-    /// error is the reason why the value is unknown.
+    /// A count, or seconds, which are 0 if there is no such record; `None` if the event has never happened.
     pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
         let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
         let due = || report.due.as_ref().ok_or(NO_SCHEDULE);
@@ -230,7 +225,6 @@ impl RecordFigures {
     }
 }
 
-/// The facts about a pending record on which figures depend.
 #[derive(Clone, Copy)]
 pub struct PendingRecord {
     pub verdict: Option<Verdict>,
@@ -240,7 +234,6 @@ pub struct PendingRecord {
     pub is_in_hand: bool,
 }
 
-/// The state of a queue, from which its figures are calculated.
 pub struct StatusReport {
     pub queue: String,
     pub db: String,
@@ -248,7 +241,6 @@ pub struct StatusReport {
     pub now: Instant,
     pub counts: Vec<StatusCount>,
     pub of_records: RecordFigures,
-    /// By the chosen policy, if there is one.
     pub due: Option<DueReport>,
     /// The crontab line of the schedule, with its conditions.
     pub line: Option<String>,
@@ -256,7 +248,6 @@ pub struct StatusReport {
     pub causes: Causes,
     pub paused: Option<Pause>,
     pub archived: Vec<Record>,
-    /// The options that choose the queue again in a printed command.
     pub choice: String,
 }
 
@@ -266,7 +257,6 @@ pub struct OldestRecord {
     pub date_inserted: Instant,
 }
 
-/// The times at which the pending records are due.
 #[derive(Default)]
 pub struct DueReport {
     pub line: String,

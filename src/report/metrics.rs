@@ -1,5 +1,4 @@
-//! Metrics for the textfile collector of node_exporter: the last pass of each crontab line, and the figures of each table.
-//! Lines and tables may share a file, so the series of others stay in it.
+//! Metrics for the textfile collector of node_exporter. Lines and tables may share a file, so other series stay in it.
 //! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
@@ -34,7 +33,6 @@ const OF_PASSES: [(&str, &str); 6] = [
     (PASS_EXIT, "Exit status of the last pass of the crontab line."),
     ("backlog_attempts_total", "Attempts of all passes of the crontab line, by outcome."),
 ];
-/// The families of series of tables, besides the figures.
 const OF_TABLES: [(&str, &str); 3] = [
     (READABLE, "Whether the table could be read for these figures."),
     (MADE, "When the figures of the table were made."),
@@ -71,8 +69,7 @@ impl Labels {
 pub struct Metrics(BTreeMap<(&'static str, String), String>);
 
 impl Metrics {
-    /// Reads the series of these families. Damaged lines and unknown `backlog_` families are skipped; any other
-    /// line is an error.
+    /// Reads the series of these families. Skips damaged lines and unknown `backlog_` families; refuses other lines.
     pub fn read(text: &str) -> Result<Self, &'static str> {
         let is_own = |line: &str| {
             let name = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
@@ -91,8 +88,7 @@ impl Metrics {
         Ok(Self(series.collect()))
     }
 
-    /// Sets the series of the last pass of a line. `every` is the expected interval in seconds. `totals` counts all attempts
-    /// of the line; a pass that failed early does not know them.
+    /// `every` is the expected interval in seconds. A pass that failed early does not know the line's `totals`.
     pub fn of_pass(
         &mut self,
         labels: &Labels,

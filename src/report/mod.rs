@@ -64,7 +64,6 @@ impl Findings {
         self.0.push(CheckFinding { level, about, text: text.into(), statement: None });
     }
 
-    /// Adds a finding for each text.
     pub fn extend<T: Into<String>>(
         &mut self,
         level: Level,
@@ -86,13 +85,11 @@ impl Findings {
         self.add(Level::Error, about, text);
     }
 
-    /// Adds a missing index, with the statement that creates it.
     pub fn missing_index(&mut self, level: Level, text: String, statement: &str) {
         let statement = Some(format!("{statement};"));
         self.0.push(CheckFinding { level, about: "index", text, statement });
     }
 
-    /// Adds the error of a result, if it is one.
     pub fn or_error<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.error(about, chain(&error))).ok()
     }
@@ -110,8 +107,7 @@ impl Findings {
     }
 }
 
-/// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-/// `pass` has the members that all lines of a pass share.
+/// `{"id":7,"attempt":3,"outcome":"failure",...}`: `pass` has the members that all lines of a pass share.
 pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
     json_line(&json!({

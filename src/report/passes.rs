@@ -10,7 +10,6 @@ use serde_json::{Value as Json, json};
 
 use super::screen::{Screen, ScreenColumn, grouped, table};
 
-/// The passes of a queue that are recorded in a state directory.
 pub struct Passes {
     pub now: Instant,
     /// The table's failures since the last success, if they are reported.
@@ -55,7 +54,6 @@ impl Passes {
 /// Minimum number of passes to judge a line. There must be an hour between the first and the last.
 const MIN_PASSES: u64 = 5;
 
-/// The question about a line without passes.
 pub const IS_CRON_RUNNING: &str = "is cron running, is the line installed?";
 
 pub struct LineReport {
@@ -68,8 +66,7 @@ impl LineReport {
         !self.scheduled().is_empty()
     }
 
-    /// Seconds since the last pass began, if the line is overdue: no pass runs, there were enough to judge the line
-    /// (`is_judged`), and none began for twice the interval, at least an hour. docs/on-call.md explains it to operators.
+    /// Seconds since the last pass began, if the line is overdue. docs/on-call.md explains the rule to operators.
     pub fn overdue(&self, now: Instant) -> Option<i64> {
         self.silent(now).filter(|_| self.is_judged())
     }
@@ -160,7 +157,6 @@ impl LineReport {
         ends.chain(self.history.running().map(|running| running.last_outcome)).max()
     }
 
-    /// End of the last pass with exit 0.
     pub fn last_success(&self) -> Option<Instant> {
         let succeeded = self.history.entries.iter().filter(|entry| entry.exit == Some(0));
         succeeded.filter_map(|entry| entry.ended).max()
@@ -250,10 +246,8 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     format!("running since {since} (pid {pid}), {last}{hangs}{in_hand}")
 }
 
-/// Maximum number of records with slow handlers that a sentence lists.
 const SLOW_LISTED: usize = 3;
 
-/// `, took 3.9 s: 4,055 succeeded, 945 failed`
 fn separated_result(entry: &PassEntry) -> String {
     let is_timed = entry.end.is_some() && !entry.did_nothing();
     format!("{}{}", if is_timed { ", " } else { ": " }, result_text(entry))

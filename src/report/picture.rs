@@ -1,5 +1,4 @@
-//! The picture of a simulation: an SVG with a panel for each policy. A dot is a retry, and bars behind the dots
-//! show the load. All panels share one scale of time, records and load.
+//! The picture of a simulation: an SVG with a panel for each policy, on one scale. Dots are retries, bars the load.
 
 use std::collections::BTreeMap;
 
@@ -64,8 +63,7 @@ pub fn picture(runs: &[SimulatedRun], scenario: &Scenario) -> Result<String> {
     render(TEMPLATE.0, TEMPLATE.1, data)
 }
 
-/// `peak 58 in 15s, nothing for 16m 29s`: the highest load of a bin, and the longest time without a retry if it
-/// spans two bins or more.
+/// `peak 58 in 15s, nothing for 16m 29s`: the highest load, and the longest time without a retry, from two bins on.
 pub fn headline(run: &SimulatedRun, secs: i64, load: &[usize]) -> String {
     let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
         return "no retries".into();
@@ -113,8 +111,7 @@ impl Axes {
         along(WIDTH, at as f64 / self.secs.max(1) as f64)
     }
 
-    /// The height of a load. Its square root makes both a hundred and one visible, and gives counts the same scatter at
-    /// every height (Tukey's rootogram).
+    /// The square root makes a hundred and one visible, and scatters counts alike at every height (Tukey's rootogram).
     fn height(&self, count: usize) -> i64 {
         along(HEIGHT, (count as f64 / self.peak as f64).sqrt())
     }

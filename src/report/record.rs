@@ -16,7 +16,6 @@ use super::passes::{IS_CRON_RUNNING, LineReport, running_text};
 use super::screen::{Screen, ScreenColumn, ScreenTable};
 use crate::engine::SettledAttempt;
 
-/// Number of next attempts in an explanation.
 const ATTEMPTS: usize = 5;
 
 pub fn verdict_line(
@@ -106,7 +105,6 @@ pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) 
     }
 }
 
-/// A record as reports show it.
 pub struct RecordView<'a> {
     pub record: &'a Record,
     pub has_counter: bool,
@@ -160,7 +158,6 @@ impl RecordView<'_> {
         json_line(&line)
     }
 
-    /// The explanation of the record by a rule and by the state that the last pass of the line has left.
     pub fn explanation(
         &self,
         rule: &DueRule,
@@ -351,7 +348,6 @@ fn reason_text(reason: Reason) -> &'static str {
     }
 }
 
-/// The calculation of the next attempt of a pending record by its policy.
 fn calculation(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     if !facts.status.is_pending() || rule.verdict(facts) == Verdict::Never(Obstacle::NoDueDate) {
         return Vec::new();
@@ -490,7 +486,6 @@ fn wait_text(ms: u64) -> String {
     humantime::format_duration(Duration::from_millis(ms)).to_string()
 }
 
-/// `1 tick of 5m`, `3 ticks of 1m`
 fn ticks(count: i64, every_secs: i64) -> String {
     format!("{} of {}", counted(count.unsigned_abs(), "tick"), format_secs(every_secs))
 }

@@ -1,12 +1,10 @@
-//! The screen of a report: a terminal, with local time and lines that fit, or a pipe, with UTC and whole values.
-//! In a table in a pipe, a value that is wider than its column moves the rest of its line to the right. A narrow
-//! terminal leaves out the least important columns and cuts lines that are still too long.
+//! A terminal, with local time and lines that fit, or a pipe, with UTC and whole values. In a pipe, a wide value moves
+//! the rest of its line to the right. A narrow terminal leaves out the least important columns and cuts long lines.
 
 use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
 use indicatif::HumanCount;
 
-/// Maximum length of a brief text on a terminal.
 const BRIEF: usize = 50;
 
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +44,6 @@ impl Screen {
         }
     }
 
-    /// `58 s ago`, `in 2 m`
     pub fn distance(&self, at: Instant) -> String {
         match at.0.saturating_sub(self.now.0) {
             0 => "now".into(),
@@ -124,8 +121,7 @@ impl ScreenColumn {
     }
 }
 
-/// A table. A column is wide enough for its header and its first rows, up to a cap; in a pipe it has at least the width
-/// `least`.
+/// A column is wide enough for its header and its first rows, up to a cap; in a pipe it has at least the width `least`.
 pub struct ScreenTable {
     columns: Vec<ScreenColumn>,
     screen: Screen,

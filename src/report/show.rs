@@ -10,8 +10,7 @@ use super::record::RecordView;
 const MOST_BYTES: usize = 4096;
 
 impl RecordView<'_> {
-    /// The record with all its columns. JSON and texts with line breaks take several lines. The value of the column
-    /// `secret` is not shown.
+    /// JSON and texts with line breaks take several lines. The value of the column `secret` is not shown.
     pub fn whole(&self, secret: Option<&str>) -> String {
         let record = self.record;
         let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();

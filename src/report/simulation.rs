@@ -76,7 +76,6 @@ const LEAST_WIDTH: usize = 12;
 const HEIGHT: usize = 6;
 /// Width of the scale and the line to the left of the bars.
 const MARGIN: usize = 9;
-/// Characters that are filled from below by eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn load_charts(runs: &[SimulatedRun], scenario: &Scenario, screen: &Screen) -> Vec<String> {

@@ -159,7 +159,6 @@ fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) 
     }
 }
 
-/// A row for each queue of backlog.toml, and the most frequent causes of failures.
 pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> String {
     let mut columns =
         vec![ScreenColumn::text("QUEUE", 10), ScreenColumn::number("PENDING", 7).wide(70)];
@@ -214,7 +213,6 @@ fn section(text: String) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// The state of the passes of a queue: paused, or the last pass.
 pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
     match &report.paused {
         Some(Pause { until: Some(until), .. }) => format!("paused until {}", screen.at(*until)),

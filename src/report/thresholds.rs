@@ -9,7 +9,6 @@ use super::figures::{FIGURES, Figure, StatusReport};
 use super::status::QueueStatus;
 use crate::exit::Exit;
 
-/// A figure with the number that it must not pass.
 struct Limit {
     figure: &'static Figure,
     sign: &'static str,
@@ -17,7 +16,6 @@ struct Limit {
     number: i64,
 }
 
-/// A test of the comparison of a value with the number of a limit.
 type OrderingTest = fn(Ordering) -> bool;
 
 /// The signs of limits. Longer signs come first, because `>` is the beginning of `>=`.

@@ -1,5 +1,4 @@
-//! Crontab lines that name this program and this queue. A line that the reader does not understand is never reported as
-//! correct.
+//! Crontab lines that name this program and this queue. A line that cannot be read is never reported as correct.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

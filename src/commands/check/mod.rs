@@ -49,7 +49,6 @@ pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>)
     check.print(args.format.json, console.out)
 }
 
-/// The check of one queue.
 struct QueueCheck<'a> {
     findings: Findings,
     resolved: &'a Resolved<'a>,
@@ -156,7 +155,6 @@ impl QueueCheck<'_> {
         }
     }
 
-    /// Checks that the table has the columns that outcomes, schedule and handler need.
     fn check_mapping(&mut self, table: &Table) {
         let findings = &mut self.findings;
         findings.or_error("on_success", table.require_success());

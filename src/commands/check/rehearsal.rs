@@ -91,7 +91,6 @@ fn claimed(store: &mut BoxedStore, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     Ok(None)
 }
 
-/// Rehearses all writes that a pass may make for a record.
 fn rehearse(
     store: &mut BoxedStore,
     rule: &DueRule,

@@ -1,9 +1,5 @@
-//! A self-contained HTML page about queues.
-//!
-//! The template `page.html` reads the JSON of `status --json` and the details that only the page shows (`add_details`).
-//! It escapes foreign texts and cuts them with the filter `short`. The Content-Security-Policy allows only the embedded
-//! `page.css` and `page.js`, by their hashes: no requests, no foreign scripts. The size is bounded: the more queues, the
-//! less detail has each.
+//! A self-contained HTML page from the JSON of `status --json` and `add_details`. The template escapes foreign texts
+//! and cuts them with `short`. The Content-Security-Policy allows only the embedded style and script, by their hashes.
 
 use anyhow::Result;
 use backlog_schedule::{HOUR, Instant, last_error, span};
@@ -27,8 +23,7 @@ const SCRIPT: &str = include_str!("page.js");
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 pub const ARCHIVED: usize = 50;
-/// Numbers that all queues of a page share: rows of causes and of archived records, characters of an error. A page of
-/// ten queues stays below 300,000 bytes.
+/// All queues share these rows and characters of an error. A page of ten queues stays below 300,000 bytes.
 const ROWS: usize = 100;
 const CHARACTERS: usize = 1_000;
 
@@ -103,7 +98,6 @@ fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     }
 }
 
-/// The Content-Security-Policy, which allows the style and the script of the page.
 fn security_policy() -> String {
     let [style, script] = [STYLE, SCRIPT].map(|text| STANDARD.encode(Sha256::digest(text)));
     format!(

@@ -1,8 +1,5 @@
-//! Claims of records and locks of crontab lines, which the kernel holds for a running process.
-//!
-//! A claim is a write lock on one byte of a side file, owned by the open file description (fcntl(2), F_OFD_SETLK). It
-//! ends with the last descriptor, which the kernel closes when the process dies, so that nothing has to be cleaned up.
-//! The byte need not exist: the file stays empty.
+//! Claims of records and locks of crontab lines: write locks on bytes of a side file, which stays empty (fcntl(2),
+//! F_OFD_SETLK). A lock ends with the last descriptor of its open file description, at the latest when processes die.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -29,7 +26,6 @@ impl Claims {
         Self { file, held: HashSet::new() }
     }
 
-    /// Claims the record, unless another process or this one holds it.
     pub fn claim(&mut self, id: &Id) -> Result<bool> {
         let offset = offset(id);
         Ok(!self.held.contains(&offset) && lock_at(&self.file, offset)? && self.held.insert(offset))
@@ -62,12 +58,10 @@ impl LineLock {
     }
 }
 
-/// Time for which the lock of a killed pass may outlive it: a handler that was just started has the descriptors of the
-/// pass until its own program begins.
+/// Time for which a killed pass may leave its lock: a starting handler has its descriptors until its program begins.
 const KILLED_WAIT: Duration = Duration::from_millis(200);
 const KILLED_STEP: Duration = Duration::from_millis(4);
 
-/// [`lock_at`], with a wait for the remains of a killed pass.
 fn lock_after_killed(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..KILLED_WAIT.as_millis() / KILLED_STEP.as_millis() {
         if lock_at(file, offset)? {
@@ -81,8 +75,7 @@ fn lock_after_killed(file: &File, offset: u64) -> Result<bool> {
 /// Number of retries of a lock whose holder was gone before it could be identified.
 const GONE_TRIES: u32 = 100;
 
-/// Locks one byte of a file until its last descriptor is closed. Returns false if a pass has it locked. Passes take
-/// write locks; a read lock may belong to a user who cannot write the file, and is an error.
+/// Locks one byte. False if a pass has locked it. A read lock, maybe of a user who cannot write the file, is an error.
 pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..GONE_TRIES {
         if lock_byte(file, offset, false)? {
@@ -109,12 +102,10 @@ pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// True if a pass has a lock on one byte of a file. Takes no lock.
 pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
     Ok(i32::from(conflicting_lock(file, offset)?.l_type) == libc::F_WRLCK)
 }
 
-/// The lock that conflicts with a write lock on one byte of a file.
 fn conflicting_lock(file: &File, offset: u64) -> io::Result<libc::flock> {
     let mut lock = flock(libc::F_WRLCK, offset);
     fcntl(file, F_OFD_GETLK(&mut lock))?;
@@ -149,8 +140,7 @@ fn flock(kind: libc::c_int, offset: u64) -> libc::flock {
     }
 }
 
-/// The byte of a record: its id, so that the kernel merges the locks of neighbours into one range, or a hash of an id
-/// that is no number or negative.
+/// The byte of a record: its id, so that the kernel merges the locks of neighbours, or a hash of a text or negative id.
 fn offset(id: &Id) -> u64 {
     match id {
         Id::Integer(id) if *id >= 0 => id.cast_unsigned(),

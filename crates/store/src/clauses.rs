@@ -3,7 +3,6 @@
 use crate::sql::EVERY;
 use crate::table::{Term, TermRole, joined, quote};
 
-/// Conditions and assignments of a statement that writes rows.
 #[derive(Default)]
 pub struct Clauses {
     ids: Vec<String>,
@@ -14,8 +13,7 @@ pub struct Clauses {
 }
 
 impl Clauses {
-    /// Adds a term. `prefix` qualifies the column of the table, `value` is the new value in SQL, and `equals` compares
-    /// the qualified column with it exactly.
+    /// Adds a term. `prefix` qualifies its column, `value` is the new value in SQL, and `equals` compares them exactly.
     pub fn add(
         &mut self,
         term: &Term<'_>,
@@ -40,7 +38,6 @@ impl Clauses {
         }
     }
 
-    /// The condition of the rows with the given ids.
     pub fn has_id(&self) -> String {
         self.ids.join(" AND ")
     }
@@ -50,12 +47,10 @@ impl Clauses {
         all(&self.guards)
     }
 
-    /// The condition of rows that are written already.
     pub fn is_written(&self) -> String {
         all(&self.written)
     }
 
-    /// The condition of the rows to write.
     pub fn condition(&self) -> String {
         joined(self.ids.iter().chain(&self.guards).cloned(), " AND ")
     }

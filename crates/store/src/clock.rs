@@ -19,7 +19,6 @@ impl Clock {
         Self { fixed: Some(now), wall: || Instant(0), monotonic: Monotonic::now }
     }
 
-    /// The same clocks, with the wall clock stopped at `now`.
     pub fn fixed(&self, now: Instant) -> Self {
         Self { fixed: Some(now), ..*self }
     }
@@ -32,7 +31,6 @@ impl Clock {
         (self.monotonic)()
     }
 
-    /// The time until `deadline`, or zero after it.
     pub fn until(&self, deadline: Monotonic) -> Duration {
         deadline.saturating_duration_since(self.monotonic())
     }

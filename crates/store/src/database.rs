@@ -22,7 +22,6 @@ pub enum Access {
     Pass(Duration),
 }
 
-/// Action on each record of a scan, which continues or ends the scan.
 pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<ControlFlow<()>>;
 
 /// Reads of commands over a whole table. They neither write nor lock.
@@ -31,9 +30,8 @@ pub trait Survey {
 
     fn label(&self) -> String;
 
-    /// Passes records with one of these statuses, or with any status if there are none, to `each` in order, without
-    /// payload. `most` is the number after which `each` ends the scan at the latest, so that the database need not sort
-    /// more.
+    /// Passes records with one of these statuses, or all if there are none, to `each` in order, without payload. `each`
+    /// ends the scan after `most` records at the latest, so that the database need not sort more.
     fn scan(
         &mut self,
         statuses: &[Status],
@@ -42,7 +40,6 @@ pub trait Survey {
         each: EachRecord<'_>,
     ) -> Result<()>;
 
-    /// Reads one record with all columns, as for a handler.
     fn read_whole(&mut self, id: &Id) -> Result<ReadResult>;
 
     /// At most [`MOST_IDS`] ids with a prefix, as a user types them, if one column has the id.
@@ -56,12 +53,10 @@ pub trait Survey {
     /// Inspects the table. `by_count` is set if a policy by the count of failures decides which records are due.
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 
-    /// A warning about deleted rows, if a success deletes them. It begins with `act`, such as `a success deletes its
-    /// row`, and lists the foreign keys that change other tables.
+    /// A warning if a success deletes: `act` (`a success deletes its row`), and foreign keys that change other tables.
     fn deletion(&mut self, act: &str) -> Result<Option<String>>;
 
-    /// The statement that creates an index for a search of finished records, if none serves it. The name of the index
-    /// ends with `suffix`.
+    /// The statement for an index whose name ends with `suffix`, if none serves a search of finished records.
     fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>>;
 
     /// The number of records that are also pending in another mapping of the table, with the id of one.
@@ -70,13 +65,10 @@ pub trait Survey {
 
 pub const MOST_IDS: usize = 4;
 
-/// An open table, with all operations of commands.
 pub trait Database: Reader + Survey {
-    /// The directory of claims and cursors, which the user may name.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
-    /// Takes the lock of a crontab line in a database that has no locks in the state directory: a session of the server
-    /// holds it until the pass ends. Returns true if it was free.
+    /// Locks a crontab line until the pass ends, where a session of the server holds such locks. True if it was free.
     fn lock_line(&mut self, _line: &str, _wait: bool) -> Result<bool> {
         Ok(true)
     }
@@ -89,13 +81,11 @@ pub trait Database: Reader + Survey {
         Ok(())
     }
 
-    /// The reason why this user cannot settle records here, if any.
     fn why_read_only(&mut self) -> Result<Option<String>>;
 
     /// Interrupts statements of the database and of its store.
     fn interrupter(&self) -> Interrupter;
 
-    /// The store that claims records of this table.
     fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore>;
 }
 

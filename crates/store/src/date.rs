@@ -57,7 +57,6 @@ const FORMATS: [(Format, &str, Option<Scale>); 10] = [
 ];
 const YEAR_2001: i64 = 978_307_200;
 
-/// A range of values, in the order of their column, that can hold instants of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueRange {
     pub from: Value,
@@ -103,8 +102,7 @@ impl Format {
         scale
     }
 
-    /// Numbers that can be an instant in this format: the years 1973 to 2286, nanoseconds to 2262, Apple's from 2004.
-    /// The ranges of [`Format::DETECTED`] do not overlap.
+    /// Numbers of the years 1973 to 2286, nanoseconds to 2262, Apple's from 2004. No two of [`Self::DETECTED`] overlap.
     pub fn range(self) -> Range<i64> {
         let Some((unit, origin)) = self.scale() else { return COMPACT };
         let [first, last] = [LEAST.max(LEAST - origin), 100 * LEAST - origin];
@@ -151,7 +149,7 @@ impl Dates {
         self.reading_of_text(text).map(|reading| self.first(reading))
     }
 
-    /// The instant in a cell. In the hour that the clock shows twice, it is the second one if that is past, otherwise the first.
+    /// The instant in a cell. In the hour that the clock shows twice, it is the second one if past, else the first.
     pub fn read_past(&self, cell: Result<&str, Value>, clock: &Clock) -> Option<Instant> {
         let reading =
             cell.map_or_else(|value| self.reading(&value), |text| self.reading_of_text(text))?;
@@ -253,7 +251,6 @@ impl Dates {
         formats.into_iter().flatten()
     }
 
-    /// The formats of [`Format::NAMED_ONLY`] that can read this value, each with the instant.
     pub fn other_readings(&self, value: &Value) -> impl Iterator<Item = (Format, Instant)> {
         Format::NAMED_ONLY.into_iter().filter_map(|format| {
             let dates = Self { format: Some(format), ..self.clone() };
@@ -312,7 +309,6 @@ fn is_digits(text: &str) -> bool {
 pub enum Zone {
     /// Number of seconds ahead of UTC.
     Fixed(i64),
-    /// Rules of the system's time zone database.
     Named(Arc<tz::TimeZone>),
 }
 
@@ -352,7 +348,7 @@ impl Zone {
         self.instants(local)[0]
     }
 
-    /// The first and the last instant of a local time. They differ in the hour that the clock shows twice. A local time that the clock skips has one.
+    /// The first and the last instant of a local time. They differ only in the hour that the clock shows twice.
     fn instants(&self, local: i64) -> [Instant; 2] {
         let (before, after) = (self.ahead(local - DAY), self.ahead(local + DAY));
         let [first, second] = [before, after].map(|ahead| local - ahead);
@@ -391,7 +387,6 @@ pub enum Spelling {
     Iso { format: String, suffix: String },
 }
 
-/// RFC 3339 in UTC.
 impl Default for Spelling {
     fn default() -> Self {
         Self::Iso { format: RFC3339.into(), suffix: "Z".into() }
@@ -399,7 +394,6 @@ impl Default for Spelling {
 }
 
 impl Spelling {
-    /// `2026-11-21 03:40:00`, as in SQL without a zone.
     pub fn sql() -> Self {
         Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
     }
@@ -478,7 +472,6 @@ impl Spelling {
         !is_local || zone.fixed_secs().is_some()
     }
 
-    /// True if written dates sort by time.
     pub fn sorts(&self, zone: &Zone) -> bool {
         let is_date = matches!(self, Self::Iso { format, .. } if format == DATE);
         !is_date && self.is_unambiguous(zone)

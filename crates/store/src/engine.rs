@@ -19,7 +19,6 @@ pub trait Engine: Inspect + Sized + Send + 'static {
 
     /// Maximum number of repetitions of a statement because of a lock.
     const TRIES: u32;
-    /// Each row is written by a statement of its own.
     const WRITES_SINGLY: bool;
 
     /// Name of the database in messages.
@@ -51,7 +50,6 @@ pub trait Engine: Inspect + Sized + Send + 'static {
 
     fn interrupter(&self) -> Interrupter;
 
-    /// The error for the user: `could not {verb} the database`.
     fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
         error.explain(&self.label(), verb)
     }
@@ -66,7 +64,6 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         self.rows(sql, params, each)
     }
 
-    /// Collects all rows of a statement, each read by `read`.
     fn all<T>(
         &mut self,
         sql: &str,
@@ -90,8 +87,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         Ok(table.due(query))
     }
 
-    /// A search around a row that cannot be read: its statement for a single row, whose number is the last parameter,
-    /// and the numbers of all rows.
+    /// A search around an unreadable row: the statement for one row, with its number as last parameter, and all numbers.
     fn row_by_row(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }
@@ -113,19 +109,16 @@ pub trait Inspect {
 
     fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan>;
 
-    /// True if an index serves a search by id.
     fn has_id_index(&mut self, table: &Table) -> DbResult<bool>;
 
     /// Columns of the index that a search by the count of failures lacks, if any.
     fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>>;
 
-    /// The statement that creates an index, with its condition if the database allows one. None if the table can have
-    /// no index.
+    /// The statement that creates an index, with its condition if possible. None if the table can have no index.
     fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>>;
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// The reason why the table may have rows that this user cannot see, if any.
     fn why_rows_are_hidden(&mut self, _: &Table) -> DbResult<Option<String>> {
         Ok(None)
     }
@@ -133,20 +126,17 @@ pub trait Inspect {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Constraints {
-    /// Constraints on written columns that may refuse one row and accept another.
     pub rows: RowConstraints,
     /// Triggers or generated columns may change a row after a charge, so that it is read again.
     pub change_charges: bool,
 }
 
 pub struct QueryPlan {
-    /// An index leads to the records.
     pub uses_index: bool,
     /// No index has the records in order, so that the database sorts them.
     pub sorts: bool,
 }
 
-/// An open database, with the table of the command.
 pub struct SqlDatabase<E> {
     pub engine: E,
     pub table: Table,
@@ -160,7 +150,6 @@ impl<E: Engine> SqlDatabase<E> {
         Self { engine, table, is_queue: false, warned: HashSet::new() }
     }
 
-    /// The result of a read, with its error explained to the user.
     pub fn explain_read<T>(&self, read: DbResult<T>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
@@ -218,7 +207,6 @@ pub trait Locks<E: Engine>: Send {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimState {
-    /// The pass has held it since it claimed the record.
     Unbroken,
     /// The pass had no lock on the record for a time, so that another pass may have tried it.
     Broken,
@@ -228,7 +216,6 @@ pub enum ClaimState {
 
 pub struct Index {
     pub kind: &'static str,
-    /// End of its name.
     pub suffix: &'static str,
     pub columns: String,
     pub condition: Option<String>,
@@ -241,7 +228,6 @@ pub struct RowAfter {
     pub guards: Guards,
 }
 
-/// Present state of the row of a write.
 pub struct RowState {
     pub number: usize,
     /// True if the row is pending. A row that the write restores need not be due.
@@ -249,6 +235,5 @@ pub struct RowState {
     pub guards: Guards,
     /// The guards of the write match.
     pub is_expected: bool,
-    /// The row has the values of the write.
     pub is_written: bool,
 }

@@ -30,7 +30,6 @@ impl fmt::Display for StoreError {
 #[derive(Debug, Default)]
 pub struct DbError {
     pub kind: DbErrorKind,
-    /// The database's own message.
     pub message: String,
     /// The remedy, appended to the message: `; free some space`
     pub hint: String,
@@ -77,13 +76,11 @@ impl DbError {
         self.kind == DbErrorKind::Lost
     }
 
-    /// True if the statement itself may be wrong.
     #[cfg(feature = "postgres")]
     pub fn may_be_wrong_sql(&self) -> bool {
         matches!(self.kind, DbErrorKind::NoValue | DbErrorKind::ReadOnly | DbErrorKind::Other)
     }
 
-    /// The error for the user: `could not {verb} {label}`.
     pub fn explain(&self, label: &str, verb: &str) -> anyhow::Error {
         let Self { message, hint, .. } = self;
         match self.kind {

@@ -1,5 +1,4 @@
-//! Exploration of a database without a mapping, for `adopt`. It writes nothing, and reads of table rows are interrupted
-//! after one second.
+//! Exploration of a database without a mapping, for `adopt`. It writes nothing, and interrupts reads of rows after 1 s.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -47,10 +46,8 @@ pub struct Outline {
     pub unread: Option<String>,
 }
 
-/// A column with its values.
 pub struct Explored {
     pub column: Column,
-    /// Its value in each row that was read.
     pub cells: Vec<Value>,
     /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first. Then come the values named
     /// by its type, its CHECK constraints or its default. Empty if counting takes too long.
@@ -65,7 +62,6 @@ pub struct ValueCount {
 }
 
 impl ValueCount {
-    /// True for a boolean, NULL, 0 or 1.
     pub fn is_truth(&self) -> bool {
         matches!(self.value, Value::Null | Value::Boolean(_) | Value::Integer(0 | 1))
     }
@@ -92,7 +88,6 @@ impl TableKeys {
         format!("SELECT {columns} FROM {}{order} LIMIT {rows}", table.sql)
     }
 
-    /// The values of a column with the number of rows, the most frequent first.
     fn counted(&self, table: &CatalogTable, glimpse: &str) -> String {
         // With the key, UNION drops rows that are in both samples.
         let key = self.unique.first().into_iter().flatten().zip(0..);
@@ -176,7 +171,6 @@ impl<E: Explorable> Explore for Explorer<E> {
 }
 
 impl<E: Explorable> Explorer<E> {
-    /// Reads the rows of a statement. Interrupts it at the time limit.
     fn read<T>(
         &mut self,
         sql: &str,
@@ -235,7 +229,6 @@ impl<E: Explorable> Explorer<E> {
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
     }
 
-    /// True if a CHECK constraint on this column alone refuses a value.
     fn refuses(&mut self, check: &str, column: &Column, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let literal = format!("'{}'", text.replace('\'', "''"));
@@ -247,14 +240,12 @@ impl<E: Explorable> Explorer<E> {
     }
 }
 
-/// True if a CHECK constraint reads this column alone.
 fn reads_only(check: &str, table: &CatalogTable, column: &Column) -> bool {
     let read = identifiers(check);
     let is_read = |other: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&other.name));
     table.columns.iter().all(|other| is_read(other) == (other.name == column.name))
 }
 
-/// The string literals of an SQL expression.
 fn literals(sql: &str) -> impl Iterator<Item = String> {
     let texts = tokens(sql).into_iter().map(|token| token.text);
     let texts = texts.filter_map(|text| text.strip_prefix('\'')?.strip_suffix('\''));

@@ -21,11 +21,9 @@ pub struct Inspection {
     pub hidden: Option<String>,
     /// Reasons why the table would refuse the writes of a pass, found without writing.
     pub refused: Vec<String>,
-    /// Searches that no index serves, each with the statement that creates one. `None` if that is unknown, or if the
-    /// table cannot have indexes.
+    /// Searches that no index serves, each with the statement that creates one. `None` if unknown, or without indexes.
     pub missing: Option<Vec<(&'static str, String)>>,
     pub duplicate: Option<String>,
-    /// The database may give the id of a deleted row to a new one.
     pub reuses_ids: bool,
     pub unread: Unread,
 }
@@ -35,7 +33,6 @@ pub struct Inspection {
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 
 impl Unread {
-    /// The result of a read, or a default value after its error was noted.
     pub fn or_default<T: Default>(&mut self, part: &'static str, read: Result<T>) -> T {
         read.unwrap_or_else(|error| {
             self.0.entry(chain(&error)).or_default().push(part);
@@ -56,7 +53,6 @@ pub struct PendingRows {
     /// Number of rows without a usable id, and the value of one of them.
     pub without_id: Option<(u64, String)>,
     pub undated: Undated,
-    /// Rows whose due column does not hold a date.
     pub without_due_date: Undated,
     /// The formats of insertion dates, each with the number of rows and the id of one.
     pub formats: BTreeMap<String, (u64, String)>,
@@ -102,7 +98,6 @@ pub struct StatusValueCount {
 #[derive(Debug, Default)]
 pub struct Undated {
     pub rows: u64,
-    /// Ids and values of some of them, `4 with 'soon'`.
     examples: Vec<String>,
 }
 

@@ -1,6 +1,5 @@
 //! Stores of records: the traits that a store implements, and all stores.
 
-// Without the feature `postgres`, some code is unused.
 #![cfg_attr(
     not(feature = "postgres"),
     allow(dead_code, unused_imports, reason = "unused without a feature")

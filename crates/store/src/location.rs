@@ -24,7 +24,6 @@ pub enum Location {
 }
 
 impl Location {
-    /// A table, or a queue of pgmq, on a server.
     #[cfg(feature = "postgres")]
     pub fn from_url(
         url: &str,
@@ -112,7 +111,6 @@ impl Location {
         }
     }
 
-    /// The source of the password of a server, if there is one.
     pub fn password_from(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,

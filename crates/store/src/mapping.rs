@@ -18,10 +18,8 @@ pub struct Mapping {
     pub failures: Option<String>,
     /// `failures` also counts the attempt that succeeds.
     pub counts_attempts: bool,
-    /// The column with the maximum number of attempts of a record.
     pub max_attempts: Option<String>,
     pub last_failure: Option<String>,
-    /// The only format of `last_failure`.
     pub last_failure_format: Option<Format>,
     /// The column for the date at which a record was finished, with its only format.
     pub finished: Option<(String, Option<Format>)>,
@@ -46,7 +44,6 @@ pub enum DateSource {
     #[default]
     Usual,
     Column(String),
-    /// An SQL expression over the columns of the row.
     Expression(String),
     /// Records have no age. Their ids order them.
     None,
@@ -61,7 +58,6 @@ pub enum StatusColumn {
     None,
 }
 
-/// The usual names of columns, for what the mapping does not name.
 pub const STATUS: &str = "STATUS";
 pub const DATE_INSERTED: &str = "DATE_INSERTED";
 pub const LAST_FAILURE: &str = "LAST_FAILURE";
@@ -82,7 +78,6 @@ pub enum Assigned {
     Now,
     /// The next attempt, in a due column.
     Next,
-    /// The last error of the handler.
     Error,
     /// Adds to the column, in which NULL counts as 0.
     Add(i64),

@@ -19,7 +19,6 @@ pub struct MemoryStore(Arc<Mutex<Memory>>);
 struct Memory {
     rows: Vec<Record>,
     by_id: HashMap<Id, usize>,
-    /// Rows by the instant of their next check.
     agenda: BTreeMap<Instant, Vec<usize>>,
     next_at: NextAt,
     now: Instant,

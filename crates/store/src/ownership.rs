@@ -26,7 +26,6 @@ pub enum PathKind {
     Directory,
 }
 
-/// The default backlog.toml of root.
 pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
 
 /// The access of other users to a path, and its remedy.
@@ -34,8 +33,7 @@ type Problem = (String, String);
 
 const BY_EVERYBODY: &str = "can be written by others";
 
-/// The complaint about a file that that users other than root can change, directly or through a directory above it.
-/// None if this user is not root.
+/// The complaint, for root alone, about a file that others can change, directly or through a directory above it.
 pub fn complaint(path: &Path, kind: PathKind) -> Option<String> {
     let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {

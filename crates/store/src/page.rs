@@ -57,8 +57,7 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// Prepares for the same rows from the first one on, without the unreadable ones. Records that were found before
-    /// are skipped.
+    /// Prepares for the same rows from the first one on, without unreadable ones. Records that were found are skipped.
     pub fn restart(&mut self, broken: String) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();

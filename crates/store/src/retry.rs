@@ -27,12 +27,10 @@ pub const PAUSE: Duration = Duration::from_millis(100);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const FIRST_SECOND: Duration = Duration::from_secs(1);
 
-/// The pause before the next attempt to reach a server that was lost some time ago.
 pub fn reconnect_pause(lost_for: Duration) -> Duration {
     if lost_for < FIRST_SECOND { FIRST_PAUSE } else { PAUSE }
 }
 
-/// Clock and stop of retries, and the operation that they may end.
 #[derive(Clone)]
 pub struct Retry {
     pub clock: Clock,
@@ -49,7 +47,6 @@ impl Retry {
         self.stop.as_ref().is_some_and(|stop| stop.is_stopping())
     }
 
-    /// True if the present operation has to end without retries, because the pass stops.
     pub fn must_give_up(&self) -> bool {
         let Some(stop) = &self.stop else { return false };
         match *lock(&self.operation) {
@@ -105,7 +102,6 @@ pub struct Retrying<S> {
     lost_at: Option<Monotonic>,
 }
 
-/// Writes that were refused.
 struct Refused {
     why: Refusal,
     /// Some of them may have been made nevertheless.
@@ -128,8 +124,7 @@ impl<S: Reconnecting> Retrying<S> {
         Self { store, retry, stage, is_heartbeat, is_used, lost_at }
     }
 
-    /// Repeats an action until it succeeds or fails for good. The argument of the action is true if it may have been
-    /// done already.
+    /// Repeats an action until it succeeds or fails for good. Its argument is true if it may have been done already.
     fn retrying<T>(
         &mut self,
         verb: &str,

@@ -1,6 +1,5 @@
 //! The scheme of a database URL.
 
-/// Splits a PostgreSQL URL after its scheme.
 pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
     ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
         let (start, rest) = text.split_at_checked(scheme.len())?;

@@ -43,7 +43,6 @@ impl<E: Engine> SqlDatabase<E> {
         Cow::Owned(Query { window, ..query.clone() })
     }
 
-    /// The ids of due records. Logs the records that are left out.
     pub fn page(&mut self, query: &Query, is_due: IsDue<'_>) -> DbResult<Page> {
         let query = self.by_due_column(query);
         let mut page = PageBuilder::new(&query, is_due);
@@ -86,7 +85,6 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(Some(undated))
     }
 
-    /// Reads one record. A second row with the id makes it ambiguous.
     pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<ReadResult> {
         let Self { engine, table, .. } = self;
         let reader =
@@ -110,8 +108,7 @@ impl<E: Engine> SqlDatabase<E> {
         })
     }
 
-    /// Ids with a prefix, as a user types them. An index on the id serves the two conditions, one for text and one for
-    /// the bytes of a UUID.
+    /// Ids with a prefix, as a user types them. An index serves both conditions, for text and for the bytes of a UUID.
     pub fn find_ids(&mut self, prefix: &str) -> DbResult<Vec<String>> {
         let Self { engine, table, .. } = self;
         let [
@@ -147,7 +144,6 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(found.into_iter().collect())
     }
 
-    /// Reads the present state of the rows of records.
     pub fn states_of<'r>(
         &mut self,
         records: impl Iterator<Item = (usize, &'r Arc<Record>)>,

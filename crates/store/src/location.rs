@@ -146,5 +146,5 @@ pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -
 /// Hides the whole URL, which may contain a password anywhere.
 #[cfg(not(feature = "postgres"))]
 pub fn without_password(url: &str) -> String {
-    if is_url(url) { "postgres://...".into() } else { url.into() }
+    if crate::scheme::is_url(url) { "postgres://...".into() } else { url.into() }
 }

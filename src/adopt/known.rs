@@ -109,7 +109,6 @@ impl KnownTable {
         Ok(proposal)
     }
 
-    /// Writes the lines of the section for the queue whose rows are in the table.
     fn write_queue(
         &self,
         profile: &TableProfile<'_>,

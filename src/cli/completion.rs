@@ -14,7 +14,6 @@ use crate::options::{Environment, Sources};
 pub const COMPLETION_VARIABLE: &str = "_BACKLOG_COMPLETE";
 const PROGRAM: &str = "backlog";
 
-/// The script that makes a shell complete the command lines of the program.
 pub fn registration(shell: &str) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     completer(shell)?.write_registration(

@@ -36,7 +36,7 @@ impl ArchivedRecords {
         self.count <= NAMED || log::log_enabled!(log::Level::Info)
     }
 
-    /// Logs the causes and the command that restores the records. Earlier passes have left `earlier` records unreported.
+    /// Logs the causes and the command that restores the records. Earlier passes left `earlier` records unreported.
     pub fn log_summary(&self, earlier: u64, resolved: &Resolved<'_>) -> Result<(), ExitError> {
         let Self { count, first, causes, unrestorable } = self;
         if earlier > 0 {

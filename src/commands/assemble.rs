@@ -1,4 +1,4 @@
-//! The parts of a pass, made from options and table: the crontab line with the cursor of its last pass, and the handlers.
+//! The parts of a pass from options and table: the crontab line with the cursor of its last pass, and the handlers.
 
 use std::ffi::OsString;
 use std::iter;

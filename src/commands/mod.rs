@@ -134,7 +134,6 @@ const HEADING: &str = "queue {}:\n";
 
 type QueueCommand<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
 
-/// Sets the rule for owners of files that the command applies under root.
 fn with_owner_rule(cli: &Cli, environment: Environment) -> Result<Environment> {
     let is_check = matches!(cli.command, CliCommand::Check(_));
     let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
@@ -188,7 +187,7 @@ impl Queues<'_> {
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 
-    /// Runs a command for one or all queues. After an error the next one follows, after a signal none. JSON has no heading.
+    /// Runs a command for one or all queues. An error does not end the run, a signal does. JSON has no heading.
     fn run<A>(
         &self,
         is_about_all: bool,

@@ -17,7 +17,6 @@ use crate::options::{Queue, Resolved};
 struct PauseTarget {
     state: StateDir,
     scope: PauseScope,
-    /// The option that takes the name of the table.
     table_option: &'static str,
     /// The queue, and the table as the database spells it.
     queue: Queue,

@@ -58,7 +58,7 @@ impl Signals {
         }
     }
 
-    /// SIGHUP counts unless it was ignored at the start (nohup). While SIGCHLD is ignored, children leave no exit status.
+    /// SIGHUP counts unless it was ignored at the start (nohup). If SIGCHLD is ignored, children leave no exit status.
     fn listen(&self) -> Result<()> {
         let ignored = IgnoredSignals::of_this_process();
         let ignores = |signal| ignored.is_some_and(|ignored| ignored.contains(signal));

@@ -105,7 +105,7 @@ impl<'a> StatusCommand<'a> {
         }
     }
 
-    /// Writes the page and the metrics. Prints the status, or the result of limits. Printed commands have `overview`.
+    /// Writes the page and the metrics, prints the status or the result of limits. Printed commands contain `overview`.
     fn print(
         &self,
         results: Vec<QueueResult>,

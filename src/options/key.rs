@@ -54,7 +54,7 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// A schedule replaces the schedule of lower layers, and a command the handler. A webhook keeps their webhook keys.
+/// Of lower layers, a schedule replaces the schedule and a command the handler; a webhook keeps the webhook keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
     Independent,

@@ -177,7 +177,6 @@ fn display_value(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
     Some(if text.is_empty() { "''".into() } else { one_line(&text) })
 }
 
-/// `--jobs 0: must be at least 1`
 fn complaint(key: &Key, raw: &Raw, origin: Origin, file: &str, why: &str) -> String {
     let (name, equals) = match origin {
         Origin::CommandLine if key.name == EXEC => ("the handler".into(), " "),

@@ -9,7 +9,6 @@ use toml::{Table, Value};
 use super::raw::Raw;
 use crate::handlers::Target;
 
-/// The placeholder for the name of the crontab line.
 const LINE: &str = "line";
 const EVENTS: [&str; 3] = ["start", "success", "failure"];
 

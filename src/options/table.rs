@@ -22,7 +22,6 @@ pub struct TableSettings {
     status: Option<StatusParts>,
 }
 
-/// The status column, and the values of NEW, ERROR, SUCCESS and ARCHIVED.
 #[derive(Clone)]
 struct StatusParts {
     column: Option<String>,

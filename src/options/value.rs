@@ -208,7 +208,6 @@ pub fn refusals(gives_up: &GivesUp) -> Result<GivesUp, String> {
     Ok(gives_up.clone())
 }
 
-/// The words after `--`, or of an array.
 pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
     let words = match raw {
         Raw::Words(words) => words,

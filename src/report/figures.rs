@@ -1,4 +1,4 @@
-//! The figures of a queue. Each is a row of `FIGURES`, from which text, JSON, page, metrics and limits of `status` are made.
+//! The figures of a queue. Each is a row of `FIGURES`, from which text, JSON, page, metrics and limits are made.
 
 use backlog_schedule::{Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
 use backlog_store::{PassCounts, Pause, StatusCount};

@@ -1,4 +1,4 @@
-//! Metrics for the textfile collector of node_exporter. Lines and tables may share a file, so other series stay in it.
+//! Metrics of crontab lines and tables for the textfile collector of node_exporter. Series of others stay in the file.
 //! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Metrics {
         Ok(Self(series.collect()))
     }
 
-    /// `every` is the expected interval in seconds. A pass that failed early does not know the line's `totals`.
+    /// `every` is the expected interval in seconds. `totals` are the line's attempts, unknown after an early failure.
     pub fn of_pass(
         &mut self,
         labels: &Labels,

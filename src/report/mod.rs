@@ -107,7 +107,7 @@ impl Findings {
     }
 }
 
-/// `{"id":7,"attempt":3,"outcome":"failure",...}`: `pass` has the members that all lines of a pass share.
+/// `{"id":7,"attempt":3,"outcome":"failure",...}`. `pass` has the members that all lines of a pass share.
 pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
     json_line(&json!({

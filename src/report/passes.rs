@@ -31,7 +31,7 @@ impl Passes {
         self.lines.iter().filter(move |line| !is_any || is_line(line))
     }
 
-    /// Number of attempts of the last 24 hours by one of the counts. A running pass contributes the attempts noted so far.
+    /// Number of attempts of the last 24 hours by one of the counts. A running pass contributes its attempts so far.
     pub(super) fn of_last_day(&self, count: fn(&PassCounts) -> u64) -> u64 {
         let begin = self.now.saturating_sub(DAY);
         let entries = self.lines.iter().flat_map(|line| &line.history.entries);

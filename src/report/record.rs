@@ -39,7 +39,6 @@ pub fn verdict_line(
     dry_run_line(record, verb, &why)
 }
 
-/// `7  try   attempt 3`
 pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }

@@ -1,5 +1,5 @@
-//! A terminal, with local time and lines that fit, or a pipe, with UTC and whole values. In a pipe, a wide value moves
-//! the rest of its line to the right. A narrow terminal leaves out the least important columns and cuts long lines.
+//! The screen of a report: a terminal, with local time and lines that fit, or a pipe, with UTC and whole values. A wide
+//! value in a pipe moves the rest of its line. A narrow terminal leaves out minor columns and cuts long lines.
 
 use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
@@ -162,7 +162,6 @@ impl ScreenTable {
         if self.first.len() < FIRST { String::new() } else { self.finish() }
     }
 
-    /// The lines of the kept rows, with the header.
     pub fn finish(&mut self) -> String {
         if self.widths.is_some() {
             return String::new();

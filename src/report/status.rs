@@ -14,7 +14,6 @@ use super::screen::{Screen, ScreenColumn, grouped, table};
 
 /// Upper bounds of the age bands in days, at which the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
-/// The names of the bands, of older records, and of undated ones.
 pub(super) const BAND_NAMES: [&str; COLUMNS] =
     ["0-1d", "1-7d", "7-14d", "14-30d", "30-180d", "180-360d", "older", "undated"];
 const COLUMNS: usize = BANDS.len() + 2;
@@ -183,7 +182,6 @@ pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> S
     lines + &section(top_failures(&causes, choice, screen))
 }
 
-/// Number of pending records, in all and by age, and the figures that have a column.
 fn overview_row(report: &StatusReport) -> Vec<String> {
     let mut ages = [0; AGES.len()];
     for count in report.counts.iter().filter(|count| count.status.is_pending()) {

@@ -88,7 +88,6 @@ fn fault(path: &Path) -> Option<String> {
     })
 }
 
-/// An installed line, and the queue that it may name.
 struct InstalledLine<'a> {
     line: &'a CronLine,
     home: PathBuf,

@@ -138,7 +138,6 @@ impl QueueCheck<'_> {
         Ok(is_running)
     }
 
-    /// Checks the directory of claims and cursors, and reports a pause.
     fn check_state(&mut self, state: &StateDir, table: &Table) {
         match self.findings.or_error("claims", state.check_writable(&table.name)) {
             Some(Some(lost)) => self.findings.warning("claims", lost),
@@ -209,7 +208,6 @@ impl QueueCheck<'_> {
         check_access(findings, found);
     }
 
-    /// Reports the commands that do not work with this mapping.
     fn check_commands(&mut self, table: &Table) {
         let pause = self.resolved.require_state_dir(&self.queue).map_err(anyhow::Error::from);
         for (command, required) in [

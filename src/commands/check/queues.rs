@@ -10,7 +10,6 @@ use crate::report::Findings;
 
 const ABOUT: &str = "queues";
 
-/// Compares a queue of backlog.toml with each other queue in the same table.
 pub fn check(
     findings: &mut Findings,
     queue: &Queue,

@@ -23,7 +23,7 @@ const SCRIPT: &str = include_str!("page.js");
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 pub const ARCHIVED: usize = 50;
-/// All queues share these rows and characters of an error. A page of ten queues stays below 300,000 bytes.
+/// Rows of causes and of records, and characters of an error, for all queues: ten queues stay below 300,000 bytes.
 const ROWS: usize = 100;
 const CHARACTERS: usize = 1_000;
 

@@ -1,5 +1,4 @@
-//! Records that are claimed ahead while a round is written, so that the next round needs no round trip for them. They are
-//! used only while they are fresh.
+//! Records that are claimed ahead while a round is written, so that the next round needs no round trip for them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant as Monotonic};
@@ -11,14 +10,12 @@ use crate::store::Claim;
 
 /// Maximum age of a record that was claimed ahead, and maximum time between writes that claim ahead.
 const FRESH: Duration = Duration::from_millis(50);
-/// Time for which records are claimed ahead, unless a round takes longer. It is short, because another pass could handle
-/// the waiting records.
+/// Time to claim ahead for, unless a round takes longer. It is short: another pass could handle the waiting records.
 const SUPPLY: Duration = Duration::from_millis(10);
 /// Time over which the pace of handlers is measured.
 const MEASURED_FOR: Duration = Duration::from_millis(25);
-/// Maximum number of records to claim ahead.
+/// Maximum and minimum number of records to claim ahead: fewer are not worth a statement.
 const MOST: usize = 128;
-/// Minimum number of records to claim ahead: fewer are not worth a statement.
 const LEAST: usize = 8;
 
 pub struct Ahead {
@@ -76,12 +73,10 @@ impl Ahead {
         self.ready.remove(id).map(|(claim, _)| claim)
     }
 
-    /// Returns the number of records with a claim.
     pub fn held(&self) -> usize {
         self.ready.values().filter(|(claim, _)| matches!(claim, Claim::Held(_))).count()
     }
 
-    /// Removes all results, and returns the records with a claim.
     pub fn drain(&mut self) -> Vec<Id> {
         self.drain_if(|_| true)
     }

@@ -20,7 +20,6 @@ use crate::table::{
 };
 use crate::tokens::identifiers;
 
-/// Explains a failed lookup: an error of the database, or a property that the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
     match error.downcast::<DbError>() {
         Ok(error) => error.explain(place, "read"),
@@ -198,7 +197,6 @@ impl Catalog for RefCell<Session> {
 }
 
 impl Session {
-    /// Adds a hint to an error if the privilege to read the table is missing.
     fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
         let sql = "SELECT 1 WHERE NOT pg_catalog.has_table_privilege($1::text, 'SELECT')";
         let lacks = self.query(sql, &[Param::text(table)]).is_ok_and(|rows| !rows.is_empty());

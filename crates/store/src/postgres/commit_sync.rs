@@ -1,7 +1,5 @@
-//! Asynchronous commits of a pass. Rounds do not wait for the disk (`synchronous_commit = off`); one flush follows for
-//! all commits since the last one, as on SQLite. A claim is released only after the flush, so that no other pass claims
-//! a record before its outcome would survive a crash of the server. Outcomes that a crash may undo are kept here, to
-//! write them again.
+//! Asynchronous commits (`synchronous_commit = off`), which one flush makes durable, as on SQLite. A claim is released
+//! only after the flush, so that no other pass claims a record before its outcome would survive a crash of the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
@@ -14,12 +12,10 @@ use crate::clock::Clock;
 use crate::error::DbResult;
 use crate::writes::{Guards, RowWrite, WriteResult};
 
-/// A transaction that writes to the write-ahead log and commits with the settings of this user, which makes all earlier
-/// commits durable. A transaction that writes nothing flushes nothing.
+/// A commit with this user's settings makes all earlier ones durable, but only if it writes to the write-ahead log.
 const FLUSH: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'backlog', '')";
 
-/// Minimum time between two flushes, so that commits share them. The first outcome after a pause is flushed at once, the
-/// last ones when the pass is idle or at a heartbeat.
+/// Minimum time between two flushes, so that commits share them. The first outcome after a pause is flushed at once.
 const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Outcomes that are written and may not be durable yet.
@@ -28,7 +24,6 @@ pub struct CommitSync {
     flushed_at: Option<Monotonic>,
     /// Outcomes that were written before the running flush began.
     flushing: Option<Batch>,
-    /// Outcomes for the next flush.
     next: Batch,
     /// Records whose outcomes are durable, so that their claims can be released.
     durable: Vec<Id>,
@@ -107,7 +102,6 @@ impl CommitSync {
         batches.any(|batch| batch.released.contains(id)) || self.durable.contains(id)
     }
 
-    /// Begins a flush if one is needed, none is running, and the last one was not just now.
     pub fn begin(&mut self, session: &mut Session) -> DbResult<()> {
         let now = self.clock.monotonic();
         let is_recent = |at: Monotonic| now.saturating_duration_since(at) < MIN_FLUSH_INTERVAL;
@@ -162,7 +156,6 @@ impl CommitSync {
         }
     }
 
-    /// Returns the records whose outcomes a crash may have undone.
     pub fn unsynced(&self) -> Vec<String> {
         self.next.outcomes.iter().map(|outcome| outcome.record.id.to_string()).collect()
     }

@@ -236,8 +236,7 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
     }
 }
 
-/// Returns a condition for the rows that can be due by their count of failures; for all where the server cannot compare
-/// them.
+/// Returns a condition for at least the rows that can be due by their count of failures.
 fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return EVERY.into();

@@ -98,8 +98,7 @@ fn ends_session(error: &ServerError) -> bool {
     is_fatal || matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
-/// Returns true if a function of the table, such as a trigger, or a policy of row level security raised the error.
-/// Codes of locks, cancellation and lacking resources keep their meaning.
+/// Returns true if a function or a policy of the table raised it; not for locks, cancellation or a lack of resources.
 fn is_raised(error: &ServerError) -> bool {
     const OF_THE_SERVER: [&str; 5] = ["40", "53", "55P03", "57", "58"];
     let is_of_server = OF_THE_SERVER.iter().any(|class| error.code().code().starts_with(class));
@@ -107,7 +106,6 @@ fn is_raised(error: &ServerError) -> bool {
     !ends_session(error) && !is_of_server && (error.where_().is_some() || is_of_policy)
 }
 
-/// Returns the server's message on one line.
 fn message(error: &SqlError) -> String {
     let server = error.as_db_error();
     let of_system = || error.source()?.downcast_ref().map(reason);

@@ -30,8 +30,7 @@ impl Inspect for PgEngine {
 
     fn constraints(&mut self, table: &Table) -> DbResult<Constraints> {
         let rows = self.constraints_of_rows(table)?;
-        // A trigger that runs after an update may change a row after RETURNING.
-        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
+        // A trigger after an update (`tgtype`: bits 2 for BEFORE, 16 for UPDATE) may change a row after RETURNING.
         let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
         let change_charges = !self.session.query(sql, &[Param::text(&table.sql)])?.is_empty();
@@ -83,7 +82,6 @@ impl Inspect for PgEngine {
         }
         // Otherwise nobody could write during the build. A partitioned table has no such statement.
         let concurrently = if kinds == ["p"] { "" } else { " CONCURRENTLY" };
-        // Without the schema.
         let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
         let only =
             condition.as_ref().map_or_else(String::new, |condition| format!(" WHERE {condition}"));
@@ -121,8 +119,7 @@ impl Session {
     }
 }
 
-/// Selects partitions of table `$1` without an index on the id columns `$2`, which a plan does not show. Foreign tables
-/// have no indexes here.
+/// Selects partitions of `$1`, except foreign tables, without an index on the ids `$2`, which a plan does not show.
 const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
              WHERE part.relkind IN ('r', 'm') AND part.oid IN \
              (SELECT $1::text::regclass UNION SELECT relid FROM \
@@ -231,8 +228,7 @@ impl PgEngine {
         }))
     }
 
-    /// Returns true if a statement reads no index as a whole: it searches each by its first column, or the index has only
-    /// rows of certain statuses or of the queue's condition.
+    /// Returns true if each index is searched by its first column, or is partial by status or the queue's condition.
     pub fn is_searched(&mut self, table: &Table, sql: &str) -> DbResult<bool> {
         let plan = self.session.plan_of(sql)?;
         let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;

@@ -1,16 +1,10 @@
-//! Claims on records: advisory locks, which the server frees when their session ends.
-//!
-//! A claim is two locks with different keys in two sessions. A pass takes the first lock and then the second. If one
-//! session ends, for example because an administrator ends it, the other lock protects the record until the session
-//! is opened again and has taken its lock back. A statement takes several locks, because each statement costs a
-//! round trip. The number of locks is limited, because all sessions share the server's lock table.
-//!
-//! The writing session searches and writes, and has the first locks. The claiming session has the second locks and
-//! reads the claimed records, so that a pass claims the next records while it writes a round.
+//! Claims on records: advisory locks, which the server frees when their session ends. A claim is two locks with
+//! different keys: first one in the writing session, which searches and writes, and then one in the claiming session,
+//! which reads the claimed records, so that a pass claims the next records while it writes a round. If one session
+//! ends, the other lock protects the record until the session is open again and has taken its lock back.
 //!
 //! A pooler lends a session of the server for one transaction, so all its clients would share the locks of a session.
-//! Behind a pooler a claim is one lock of a transaction that stays open in the claiming session. The end of that
-//! transaction frees all its locks.
+//! Behind a pooler a claim is one lock of a transaction that stays open in the claiming session.
 
 mod line;
 mod recovery;
@@ -51,15 +45,14 @@ const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
 /// Maximum number of records in hand, including records that are being settled.
 const MOST_CLAIMS: usize = 256;
 /// Maximum number of records with locks, including records that are claimed ahead or whose outcomes are not yet
-/// durable. Each has two locks; a server has 12,000 by default.
+/// durable. Each has two locks; all sessions share the server's, 12,000 by default.
 const MOST_HELD: usize = 400;
 /// Time limit of a write for a row lock. Then a settlement is tried again, and an attempt does not begin.
 const LOCK_TIMEOUT: &str = "5s";
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Keepalives by which the server frees the locks of a client that has been silent for 180 s: 60 s and four times 30 s.
-/// Handlers have ended by then (see `MAX_SILENCE` in stoppable.rs).
+/// Keepalives that free the locks of a client after 180 s of silence. Handlers have ended by then (see `MAX_SILENCE`).
 const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
                           SET tcp_keepalives_count = 4";
 
@@ -96,9 +89,8 @@ impl LockedRecord {
     }
 }
 
-/// Index of the writing session and the first locks in arrays.
+/// Indexes in arrays: the writing session with the first locks, and the claiming session with the second locks.
 const WRITING: usize = 0;
-/// Index of the claiming session and the second locks in arrays.
 const CLAIMING: usize = 1;
 
 pub struct PgLocks {
@@ -116,14 +108,12 @@ pub struct PgLocks {
     pooled: bool,
     held: HashMap<Id, LockedRecord>,
     ahead: Ahead,
-    /// Keys of released locks, also of records that could not be claimed. The statement that takes the next locks
-    /// frees them.
+    /// Keys of released locks, also of records that could not be claimed. The next claim frees them.
     to_free: [Vec<i64>; 2],
     /// True if a failed statement may have taken or freed locks.
     is_uncertain: [bool; 2],
     /// Behind a pooler, the number of locks of the open transaction.
     transaction_locks: Option<usize>,
-    /// No new record is claimed before this time.
     hold_off_until: Option<Monotonic>,
     /// True if commits are durable only after a flush.
     is_asynchronous: bool,
@@ -289,8 +279,7 @@ impl Locks<PgEngine> for PgLocks {
         self.held.get(id).map_or(ClaimState::Broken, |held| held.state)
     }
 
-    /// Behind a pooler each heartbeat queries the claiming session, because most statements of a pass use only the
-    /// writing session.
+    /// Behind a pooler each heartbeat queries the claiming session: most statements use only the writing session.
     fn keep(&mut self, on: &mut PgDatabase, checks_sessions: bool) -> DbResult<Option<Duration>> {
         if !checks_sessions && self.has_all_locks() && !self.pooled {
             return Ok(None);
@@ -372,8 +361,7 @@ impl PgLocks {
         if let Some(token) = &self.token {
             let socket = session.connection.handle.socket.try_clone();
             let socket = socket.context("could not watch a connection")?;
-            // The first watchdog stays, because the oldest handlers have its mark only. Between the first and the last,
-            // watchdogs are useless.
+            // The first watchdog stays: the oldest handlers have only its mark. Others before the last are useless.
             self.watchdogs.push(Watchdog::start(Some(socket), token)?);
             if self.watchdogs.len() > 2 {
                 self.watchdogs.remove(1);
@@ -407,8 +395,7 @@ impl PgLocks {
             self.is_asynchronous = CommitSync::can_flush(claiming)?;
         }
         self.configure(writing, [true; 2])?;
-        // A server that is only compatible with PostgreSQL may grant every lock. The key is random, so that no record and
-        // no other pass has it. The next claim frees its lock.
+        // Servers that only resemble PostgreSQL may grant every lock. No record and no other pass has this random key.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first_locks(writing, &[key])?;
         self.to_free[WRITING].push(key);
@@ -424,7 +411,6 @@ impl PgLocks {
         Ok(locks_exclude)
     }
 
-    /// Sets the parameters of the sessions that are new. Behind a pooler it sets a time limit only.
     fn configure(&mut self, writing: &mut Session, is_new: [bool; 2]) -> DbResult<()> {
         let access = writing.access;
         let sessions = [Some(writing), self.session.as_mut()];
@@ -448,8 +434,7 @@ impl PgLocks {
             session.prepare_repeated();
             session.plan_for_rounds()?;
             self.backends[index] = session.backend()?;
-            // From now on the claiming session reads rows, too. In a read-only pass, functions in the condition of the
-            // queue must not write.
+            // In a read-only pass, functions of the queue's condition must not write in the claiming session either.
             session.access = access;
         }
         Ok(())
@@ -502,8 +487,7 @@ impl PgLocks {
         Ok(claims)
     }
 
-    /// Chooses the records to lock: at most `most` of those that are not gone, each once. Their claims are busy until a
-    /// lock is granted.
+    /// Chooses at most `most` records that are not gone, each once. Their claims are busy until a lock is granted.
     fn choose<'a>(
         &self,
         table: &Table,
@@ -527,8 +511,7 @@ impl PgLocks {
         wanted
     }
 
-    /// Takes the second locks of records, and reads the records. That is a separate statement after the first locks
-    /// were granted, so that it sees the commits of their previous holders.
+    /// Takes the second locks and reads: after the first locks were granted, to see the commits of previous holders.
     fn lock_and_read(
         &mut self,
         writing: &mut Session,
@@ -620,7 +603,6 @@ impl PgLocks {
         if self.pooled { "pg_catalog.pg_try_advisory_xact_lock" } else { LOCK }
     }
 
-    /// Ends the transaction with the locks, if no claim needs it any more.
     fn end_transaction(&mut self) -> DbResult<()> {
         if self.held.is_empty()
             && self.transaction_locks.is_some()
@@ -659,8 +641,7 @@ impl PgLocks {
         self.to_free[CLAIMING].extend(Some(wanted.keys[1]).filter(|_| has_second));
     }
 
-    /// Releases claims whose outcomes are durable. Waits for the flush if one of these records is wanted again, or if too
-    /// many would be held.
+    /// Releases claims whose outcomes are durable. Waits for the flush if one is wanted again, or if too many are held.
     fn free_durable(&mut self, wanted: &[Id]) -> DbResult<()> {
         let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
         let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
@@ -675,8 +656,7 @@ impl PgLocks {
         advanced
     }
 
-    /// Frees locks that a failed statement left behind, and notes the locks that it freed. Behind a pooler the end of the
-    /// transaction frees them.
+    /// Frees stray locks of a failed statement, and notes those it freed. Behind a pooler its transaction's end does.
     fn free_stray_locks(&mut self, writing: &mut Session) -> DbResult<()> {
         for (index, session) in [Some(writing), self.session.as_mut()].into_iter().enumerate() {
             let Some(session) = session.filter(|_| self.is_uncertain[index] && !self.pooled) else {

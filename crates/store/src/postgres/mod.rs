@@ -1,5 +1,4 @@
-//! The PostgreSQL engine: a table on a server, and claims as its advisory locks. A queue of pgmq is read as a table, and
-//! written by the store in [`pgmq`].
+//! The PostgreSQL engine: a table on a server, and claims as its advisory locks. [`pgmq`] writes queues of pgmq.
 
 mod ahead;
 mod catalog;

@@ -1,5 +1,4 @@
-//! The rehearsal of many records in one round trip: the writes of each record in a savepoint, sent without waiting for
-//! answers.
+//! The rehearsal of many records in one round trip, with a savepoint for the writes of each record.
 
 use std::pin::Pin;
 
@@ -20,7 +19,6 @@ const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock
                             SAVEPOINT tried";
 
 impl PgEngine {
-    /// See [`Engine::try_each`](crate::engine::Engine::try_each).
     pub fn try_in_one_trip(
         &mut self,
         table: &Table,
@@ -48,15 +46,13 @@ impl PgEngine {
 }
 
 impl Session {
-    /// Tries groups of requests in one transaction, in one round trip, and undoes each group. Returns the rows of all
-    /// requests of a group, or `None` if the server refused one of them or a deferred constraint failed. Waits at most
-    /// 10 ms for a row lock.
+    /// Tries groups of requests in one transaction, and undoes each. Returns the rows of a group, or `None` if the
+    /// server refused a request or a deferred constraint failed. Waits at most 10 ms for a row lock.
     fn try_each(
         &mut self,
         groups: &[Vec<Request>],
         has_deferrable: bool,
     ) -> DbResult<Vec<Option<Vec<Vec<Row>>>>> {
-        // Deferred constraints are checked at the end of each group.
         let ends: &[&str] = match has_deferrable {
             true => &["SET CONSTRAINTS ALL IMMEDIATE", "ROLLBACK TO tried"],
             false => &["ROLLBACK TO tried"],

@@ -23,8 +23,7 @@ use crate::retry::PAUSE;
 const SPELLING: &str = "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; \
                         SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
 
-/// Settings that determine the text of values, and that clients of a pooler share. They are set in the transaction
-/// that reads, or in a session without a pooler.
+/// Settings for values that clients of a pooler share. They are set in the transaction that reads, or without a pooler.
 const VALUES: [(&str, &str); 3] =
     [("bytea_output", "hex"), ("extra_float_digits", "1"), ("intervalstyle", "postgres")];
 
@@ -38,8 +37,7 @@ pub fn values_set_in_query() -> String {
     VALUES.map(set).join(", ")
 }
 
-/// Returns the SQL that begins a read-only transaction. A function could turn off a default of the session, but not
-/// this.
+/// Returns the SQL that begins a read-only transaction. A function could turn off a session's default, but not this.
 fn begin_read_only() -> String {
     let values = set_values("SET LOCAL");
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")
@@ -56,8 +54,7 @@ pub struct Session {
     plans_for_rounds: bool,
     /// True if row level security may hide rows of the table from this user.
     pub has_row_security: bool,
-    /// True within a read-only transaction. It lasts until an error or the end of the session, so that statements need
-    /// no further round trips, and is always rolled back.
+    /// True within a read-only transaction. To save round trips it lasts until an error or the end of the session.
     is_reading: bool,
 }
 
@@ -97,9 +94,8 @@ impl Session {
         self.prepared.0 = Some(RefCell::default());
     }
 
-    /// Has the server plan statements once for all rounds, and use the index on ids. By default it would plan each
-    /// round again, which takes longer than the round, or read all of a small table. No pooler shares the session, so
-    /// the settings for values can be set for good.
+    /// Has the server plan statements once, with the index on ids. By default it would plan each round again, which
+    /// takes longer than the round, or read all of a small table. No pooler shares the session, so settings can stay.
     pub fn plan_for_rounds(&mut self) -> DbResult<()> {
         if !self.plans_for_rounds {
             self.batch(&format!(
@@ -128,7 +124,6 @@ impl Session {
         })?)
     }
 
-    /// Returns the first column of each row.
     pub fn column<T: FromSqlOwned>(&mut self, sql: &str, params: &[Param]) -> DbResult<Vec<T>> {
         Ok(self.query(sql, params)?.iter().map(|row| row.get(0)).collect())
     }
@@ -154,8 +149,7 @@ impl Session {
         })?)
     }
 
-    /// [`stream`](Self::stream) for a search, or for values that are shown or written. The statement runs in its own
-    /// transaction, unless the session is read-only and so already in one.
+    /// [`stream`](Self::stream) for searches and for values that are shown or written, with the settings for values.
     pub fn search(
         &mut self,
         sql: &str,
@@ -243,8 +237,7 @@ impl Session {
         Ok(self.connection.wait(async |client| client.batch_execute(sql).await)?)
     }
 
-    /// Waits a moment for a server that is read-only. If a new session could write, as after a failover, it closes all
-    /// connections, so that they are opened again.
+    /// Waits for a read-only server. If a new session could write, as after a failover, it closes all connections.
     pub fn wait_for_writes(&mut self) {
         let _ = self.roll_back();
         std::thread::sleep(PAUSE);
@@ -274,13 +267,11 @@ impl Session {
     }
 }
 
-/// Statements by their text, prepared from the second use on. None behind a pooler, which may send the next statement
-/// to another process of the server.
+/// Statements by their text, prepared from the second use on; none behind a pooler, which may change the process.
 #[derive(Default)]
 pub struct Prepared(Option<RefCell<HashMap<String, Option<Statement>>>>);
 
 impl Prepared {
-    /// Returns the prepared statement, or `None` at its first use.
     pub async fn get(
         &self,
         client: &Client,
@@ -333,8 +324,7 @@ pub async fn query(
     }
 }
 
-/// Sends outcomes and then charges, without waiting in between. The charges are built while the server writes the
-/// outcomes.
+/// Sends outcomes and then charges, which are built while the server writes the outcomes.
 async fn write(
     client: &Client,
     prepared: &Prepared,
@@ -363,8 +353,7 @@ impl Session {
         Ok(connection.wait(async |client| write(client, prepared, outcomes, charges).await)?)
     }
 
-    /// Sends a request that locks and then the writes, without waiting in between. While the server writes, the `other`
-    /// session runs the request that `read` makes of the granted locks.
+    /// Sends a request that locks, then the writes. Meanwhile the `other` session runs `read` of the granted locks.
     pub fn claim_and_write(
         &mut self,
         lock: &Request,
@@ -387,9 +376,7 @@ impl Session {
     }
 }
 
-/// Returns true if the sessions belong to a pooler that lends a session of the server for each transaction.
-///
-/// A pool of one connection never answers the second session, so the caller must set a time limit.
+/// Returns true if a pooler lends a session per transaction. A pool of one never answers `other`: set a time limit.
 pub fn are_pooled(one: &mut Session, other: &mut Session) -> DbResult<bool> {
     for _ in 0..2 {
         // During the transactions a pooler lends two processes, and afterwards the last one first.

@@ -23,7 +23,6 @@ use crate::writes::{Guards, RowWrite};
 /// Keys of the first and the second lock of a record.
 pub type LockKeys = [i64; 2];
 
-/// A record to claim.
 pub struct LockRequest<'a> {
     /// Index among the ids that the caller wants.
     pub index: usize,
@@ -109,7 +108,6 @@ pub fn still_pending(session: &mut Session, table: &Table, ids: &[&Id]) -> DbRes
     Ok(session.query(&sql, &params)?.iter().filter_map(|row| number(row, 0)).collect())
 }
 
-/// Frees the locks with the keys `$1`.
 const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
      WHERE pg_catalog.pg_advisory_unlock(key)";
 
@@ -172,8 +170,7 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
     claims
 }
 
-/// Runs [`lock_and_read`] for one record after the other. It frees the second locks of unreadable records, because locks
-/// outlive a failed statement.
+/// Runs [`lock_and_read`] for each record. Frees the second locks of unreadable ones, as locks outlive a failure.
 pub fn lock_and_read_singly(
     session: &mut Session,
     table: &Table,
@@ -209,7 +206,6 @@ struct Group<'a> {
     values: Vec<GroupValues>,
 }
 
-/// The values of a term in all changes of a group.
 enum GroupValues {
     /// The value of the first change.
     Same,
@@ -271,7 +267,6 @@ pub fn states(table: &Table, changes: &NumberedWrites) -> Request {
 
 type PartOfGroup = fn(&Table, &Group, &mut usize) -> String;
 
-/// Combines the parts of a statement for each group of changes.
 fn request(table: &Table, changes: &NumberedWrites, part: PartOfGroup) -> Request {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
@@ -307,9 +302,8 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
     Request { sql, params: vec![Param::Integers(freed), Param::Integers(keys)] }
 }
 
-/// Frees the locks in `freed`, takes the second lock of each wanted record and reads the record if the lock is granted.
-/// The first locks were granted before the statement began. Behind a pooler it takes no locks, and sets the settings
-/// for values itself.
+/// Frees the locks in `freed`, takes the second lock of each wanted record and reads the record if it is granted. The
+/// first locks were granted before. Behind a pooler it takes no locks, and sets the settings for values.
 pub fn lock_and_read(
     table: &Table,
     wanted: &[LockRequest],
@@ -428,7 +422,6 @@ fn guard_values(table: &Table, is_read: bool) -> String {
     table.charge_columns().into_iter().map(column).collect()
 }
 
-/// The clauses of a part for one group.
 struct GroupClauses {
     clauses: Clauses,
     /// SQL of the number of the change.
@@ -450,8 +443,8 @@ impl GroupClauses {
                     format!("\"backlog given\".\"backlog {index}\"::{declared}")
                 }
             };
-            // As text, because not every type can be compared, and equal values with different texts differ. Where equal
-            // values have one text, a comparison of the values is twice as fast.
+            // As text, because not every type can be compared, and equal values with different texts differ. Where
+            // equal values have one text, a comparison of the values is twice as fast.
             let text = if has_one_spelling(term.column) { "" } else { "::text" };
             clauses.add(term, &format!("{}.", table.sql), value, |column, value| {
                 format!("{column}{text} IS NOT DISTINCT FROM {value}{text}")

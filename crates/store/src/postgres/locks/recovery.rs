@@ -1,5 +1,4 @@
-//! Recovery of claims: opens lost sessions again, takes their locks back, and gives up records that another pass has
-//! claimed meanwhile.
+//! Recovery of claims: opens lost sessions again, and takes their locks back unless another pass has the record.
 
 use std::time::Duration;
 
@@ -15,22 +14,19 @@ use crate::postgres::{PgDatabase, PgEngine};
 use crate::table_store::TableStore;
 use crate::writes::RowWrite;
 
-/// Pause for new claims after all passes may have lost their claims, as in a restart of the server. Meanwhile each pass
-/// takes back the records of its running handlers.
+/// Pause for new claims, as after a restart of the server, in which each pass takes its own claims back first.
 pub(super) const HOLD_OFF: Duration = Duration::from_secs(3);
 
 /// Pause before the next try to take a lock back. Another pass may have it for a moment, to read the record.
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
-/// Number of times in a row that another pass must have the lock until a record counts as lost, where no column shows
-/// whose attempt it is.
+/// Number of refusals in a row after which a record counts as lost, where no column shows whose attempt it is.
 const REFUSALS_OF_LOST: u8 = 2;
 
 /// Maximum number of server processes of lost sessions to remember.
 const OLD_BACKENDS: usize = 16;
 
-/// Opens lost sessions again, and takes their locks back. If that fails, the error names the records whose outcomes a
-/// crash of the server may have undone.
+/// Opens lost sessions again, and takes their locks back. An error names records whose outcomes a crash may undo.
 pub fn recover(store: &mut TableStore<PgEngine>, error: &DbError) -> Result<()> {
     let recovered = recover_sessions(store, error);
     let unsynced = store.locks.sync.unsynced();
@@ -92,7 +88,6 @@ fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
 }
 
 impl PgLocks {
-    /// Notes that sessions are lost together with their locks.
     pub(super) fn note_lost(&mut self, lost: [bool; 2]) {
         let unused = self.ahead.drain();
         self.give_back_all(&unused);
@@ -114,13 +109,11 @@ impl PgLocks {
             self.sync.restart();
         }
         self.mark_broken();
-        // Other passes may have lost their claims, too. Each pass first takes its own claims back.
         if lost[CLAIMING] && (lost[WRITING] || self.pooled) {
             self.hold_off_until = self.clock.monotonic().checked_add(HOLD_OFF);
         }
     }
 
-    /// Marks claims without a lock as broken.
     pub(super) fn mark_broken(&mut self) {
         for held in self.held.values_mut().filter(|held| !held.is_covered()) {
             held.state = held.state.max(ClaimState::Broken);
@@ -134,8 +127,8 @@ impl PgLocks {
         }
         self.configure(&mut on.engine.session, is_new)?;
         if !self.pooled {
-            // The server may not have noticed yet that a session is lost, also because the watchdog has its socket open. A
-            // pooler ends sessions itself, and may have lent the processes to others by now.
+            // The server may not have noticed yet that a session is lost, also because the watchdog has its socket
+            // open. A pooler ends sessions itself, and may have lent the processes to others by now.
             let sql = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
                        WHERE pg_catalog.concat_ws(' ', pid, backend_start) = ANY($1)";
             on.engine.session.query(sql, &[Param::texts(&self.old_backends)])?;
@@ -147,9 +140,8 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Tries once to take lost locks back, and returns the pause before the next try. A refusal does not prove that the
-    /// record is lost: an old session of this pass may still have the lock, or another pass may just be reading the
-    /// record. The row decides, if a column shows whose attempt it is; otherwise the holder of the lock does.
+    /// Tries once to take lost locks back, and returns the pause before the next try. A refusal may come from an old
+    /// session of this pass or a pass that only reads, so the row decides, or else the holder of the lock.
     pub(super) fn retake(&mut self, on: &mut PgDatabase) -> DbResult<Option<Duration>> {
         for index in [WRITING, CLAIMING] {
             let is_missing =

@@ -1,10 +1,7 @@
-//! Queues of pgmq. A queue has two tables: one of waiting messages, and an archive. pgmq keeps the schedule: each message
-//! has an instant at which it becomes visible again. That is also its claim, because a reader hides a message for a
-//! while.
-//!
-//! Searches read both tables as one, by the SQL of the PostgreSQL engine. pgmq's functions do all writes except three:
-//! undoing the count of a read, restoring an archived message, and noting in the headers of a message that it ran out
-//! of attempts.
+//! Queues of pgmq. Searches read both tables of a queue, its waiting messages and its archive, as one. A message has an
+//! instant at which it becomes visible again. That is its schedule and its claim, because a reader hides it for a
+//! while. pgmq's functions do all writes except three: undoing the count of a read, restoring an archived message, and
+//! noting in the headers of a message that it ran out of attempts.
 
 mod store;
 
@@ -84,9 +81,8 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
 pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
-/// Makes message `$2[i]` visible at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes only seconds. They
-/// are rounded down, so that a pass that starts in that second finds the message. The minimum is one second, so that the
-/// message is not read again at once.
+/// Makes message `$2[i]` visible at `$3[i]`, at most `$4` seconds from now. pgmq before 1.10 takes whole seconds:
+/// rounded down for a pass that starts in that second, but at least one, so that the message is not read again at once.
 pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                                WHEN given.at = 'infinity' OR secs > most THEN most \
                                WHEN secs > 0 THEN greatest(pg_catalog.floor(secs), 1) \
@@ -107,8 +103,7 @@ pub struct MessageWrites {
     pub done: Vec<i64>,
     /// With the instant at which each becomes visible again.
     pub delayed: (Vec<i64>, Vec<Option<String>>),
-    /// Messages whose last read is not counted, with their counts of reads. They are written only if nobody has read
-    /// them since.
+    /// Messages whose last read is undone unless somebody has read them since, with their counts of reads.
     pub unread: (Vec<i64>, Vec<i64>),
     /// Messages out of attempts, with their last errors.
     pub exhausted: (Vec<i64>, Vec<Option<String>>),
@@ -155,7 +150,6 @@ pub fn msg_id(id: &Id) -> Option<i64> {
 }
 
 impl PgmqQueue {
-    /// Finds a queue. The error lists the existing queues.
     fn find(session: &mut Session, name: &str) -> Result<Self> {
         if let Some(queue) = find(session, name)? {
             return Ok(queue);
@@ -244,7 +238,6 @@ const CALLABLE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
               FROM pg_catalog.unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
               WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
 
-/// Returns a message about the first missing function, if any.
 pub fn missing_function(session: &mut Session) -> DbResult<Option<String>> {
     for (name, types) in REQUIRED {
         let params = [Param::text(name), Param::texts(types.iter().copied())];
@@ -267,7 +260,6 @@ fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> 
     rows.map_err(|error| error.explain(&session.server.to_string(), "read"))
 }
 
-/// Returns `None` if there is no such queue.
 fn find(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     let schema =
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;

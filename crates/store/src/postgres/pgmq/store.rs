@@ -1,7 +1,5 @@
-//! The store of a queue: the messages in flight, and the statements that read, extend and end them. A message in flight
-//! stays hidden as long as this process extends its lease. Its count of reads shows if somebody else has read it. A
-//! message whose lease was not extended in time is lost: its handler is ended, and only a success is still written, if
-//! nobody else has read the message.
+//! The store of a queue. A message in flight stays hidden while this process extends its lease. Otherwise it is lost:
+//! its handler is ended, and only a success is written, unless its count of reads shows another reader.
 
 #[cfg(test)]
 mod tests;
@@ -38,8 +36,7 @@ const CONSTRAINS_MESSAGES: &str = "SELECT FROM pg_catalog.pg_trigger WHERE NOT t
              UNION ALL SELECT FROM pg_catalog.pg_constraint WHERE contype IN ('c', 'f', 'u', 'x') \
              AND (conrelid = ANY ($1::text[]::regclass[]) OR confrelid = ANY ($1::text[]::regclass[])) \
              LIMIT 1";
-/// Begins a transaction that waits for locks, independent of the role's settings. The wait is short, because no lease is
-/// extended meanwhile.
+/// Begins a transaction with time limits of its own. The wait for locks is short: no lease is extended meanwhile.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '5s'";
 /// Pause for reading after leases ran out. The watchdog may still be ending handlers, and would end new ones, too.
@@ -47,12 +44,10 @@ const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// Visibility timeout: a message stays hidden for this time after its reader has died.
 const HIDDEN_SECS: u64 = 30;
-/// Interval at which a reader extends the leases of its messages.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
 /// Time from the end of a handler to the end of its lease, because ending a handler takes a moment.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Time from the loss of a lease to the end of its handler by the watchdog. Without it a killed handler could count as
-/// failed.
+/// Time from the loss of a lease to the end of its handler, so that a killed handler does not count as failed.
 const GUARD: Duration = Duration::from_millis(100);
 
 /// The time for which a message is hidden from other readers, in [time since boot](since_boot).
@@ -71,7 +66,6 @@ impl Lease {
         now + GUARD >= self.deadline
     }
 
-    /// True if it will be over at the next heartbeat.
     fn is_running_out(self, now: Duration) -> bool {
         self.is_over(now + HEARTBEAT_INTERVAL)
     }
@@ -116,7 +110,6 @@ impl MessageInHand {
         Self { msg_id, reads, lease, is_lost: false }
     }
 
-    /// Returns the lease, unless the message is lost.
     fn valid_lease(&self) -> Option<Lease> {
         self.lease.filter(|_| !self.is_lost)
     }
@@ -200,8 +193,7 @@ impl PgmqStore {
         Ok(claimed)
     }
 
-    /// Claims messages that a person named by their ids. A message that is hidden for no longer than the visibility
-    /// timeout may be in flight elsewhere.
+    /// Claims messages that a person named. One hidden for at most the visibility timeout may be in flight elsewhere.
     fn claim_named(&mut self, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>> {
         let msg_ids: Vec<i64> = ids.iter().filter_map(msg_id).collect();
         let sql = format!(
@@ -225,7 +217,6 @@ impl PgmqStore {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
-    /// Makes released messages visible again.
     fn give_back(&mut self) -> DbResult<()> {
         if self.given_back.is_empty() {
             return Ok(());
@@ -247,7 +238,6 @@ impl PgmqStore {
         Ok(msg_ids)
     }
 
-    /// Extends the leases of the messages in flight.
     fn extend_leases(&mut self) -> DbResult<()> {
         // A handler that was just starting may have missed the loss of its message.
         let lost = self.held.iter().filter(|(_, held)| held.is_lost).map(|(id, _)| id.clone());
@@ -332,7 +322,6 @@ impl PgmqStore {
         }
     }
 
-    /// Sets the watchdog to the deadline of the lease that ends first.
     fn set_watchdog(&mut self) {
         let deadline = self.held.values().filter_map(MessageInHand::valid_lease).min();
         // After a loss the old deadline stays until the watchdog has ended all handlers.
@@ -356,7 +345,6 @@ impl PgmqStore {
         }
     }
 
-    /// Writes changes in one transaction.
     fn write(&mut self, changes: &[RowWrite]) -> DbResult<Vec<WriteResult>> {
         self.check_deadline();
         if changes.iter().all(RowWrite::begins) {
@@ -376,8 +364,7 @@ impl PgmqStore {
         for change in changes {
             let msg_id = msg_id(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
-            // A success of a lost message counts unless somebody else has read it. Any other outcome may come from ending
-            // its handler.
+            // Of a lost message only a success counts: any other outcome may come from ending its handler.
             let is_kept = !self.is_lost(&change.record.id)
                 || change.settlement.transition == Transition::Succeeded;
             results.push(if change.begins() {

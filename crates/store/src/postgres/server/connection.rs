@@ -27,7 +27,6 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// A host, one of its addresses, and whether to use TLS.
 #[derive(Clone)]
 pub struct Route {
     pub endpoint: Arc<Endpoint>,
@@ -39,8 +38,7 @@ pub struct Route {
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 impl Route {
-    /// Connects a socket and negotiates TLS. Returns a second descriptor of the socket, too. Afterwards the mode is
-    /// `Require` if the server waits for the TLS handshake, and `Disable` otherwise.
+    /// Connects and negotiates TLS. Then the mode is `Require` if the server waits for a handshake, and else `Disable`.
     pub async fn open(&mut self) -> Result<(Box<dyn ByteStream>, OwnedFd), ConnectFailure> {
         let (mut stream, socket): (Box<dyn ByteStream>, _) = match &self.address {
             Address::Unix(path) => {
@@ -173,7 +171,6 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for the answer.
     pub fn wait<T>(
         &mut self,
         request: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
@@ -186,7 +183,6 @@ impl Connection {
         self.note_result(answer.and_then(|answer| Ok(answer?)))
     }
 
-    /// Sends requests on two connections and waits for the answers.
     pub fn wait_with<T>(
         &mut self,
         other: &Self,
@@ -195,8 +191,7 @@ impl Connection {
         self.wait(async |client| Ok(request(client, &other.client).await))
     }
 
-    /// Notes the time of an answer, and gives up a connection without one. Of a closed connection it returns the error
-    /// that closed it.
+    /// Notes the time of an answer, or gives up the connection. Returns the error that closed it, if one did.
     fn note_result<T>(&mut self, result: Result<T, RequestError>) -> Result<T, RequestError> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
         match &result {
@@ -213,8 +208,7 @@ impl Connection {
         result
     }
 
-    /// Ends the connection without a message to the server. Closing the socket would not be enough, because the
-    /// watchdog may have it open, too.
+    /// Ends the connection without a message. Closing the socket would not suffice: the watchdog may have it open, too.
     fn give_up(&mut self) {
         self.pending = None;
         if let Some(exchange) = self.driver.exchange.take() {

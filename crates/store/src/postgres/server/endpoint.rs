@@ -111,13 +111,11 @@ fn socket_in(directory: &str, port: u16) -> PathBuf {
     Path::new(directory).join(format!(".s.PGSQL.{port}"))
 }
 
-/// Returns the first directory with the socket of a server.
 pub fn default_host<'a>(directories: &[&'a str], port: u16) -> &'a str {
     let directory = directories.iter().find(|directory| socket_in(directory, port).exists());
     directory.copied().unwrap_or("localhost")
 }
 
-/// Returns the password of the first line in a password file that matches.
 fn password_in(text: &str, mut wanted: [&str; 4]) -> Option<String> {
     if SOCKET_DIRECTORIES.contains(&wanted[0]) {
         wanted[0] = "localhost";

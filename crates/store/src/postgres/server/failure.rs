@@ -55,8 +55,7 @@ impl ConnectFailure {
         Self::new(FailureKind::Temporary, cause, IS_IT_THERE)
     }
 
-    /// The refusal of an open connection. PgBouncer has one code for all refusals; `is_final` tells a permanent refusal
-    /// from a pool without a free connection.
+    /// PgBouncer has the same code for a permanent refusal and for a full pool; `is_final` tells them apart.
     pub fn from_sql(error: SqlError, endpoint: &Endpoint, is_final: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             return Self::from_server(error, endpoint, is_final);

@@ -1,5 +1,4 @@
-//! Connections by libpq's rules, from a URL and the environment. What works with `psql` works here, or is refused by
-//! name.
+//! Connections by libpq's rules, from a URL and the environment: they work as with `psql`, or are refused by name.
 
 mod connection;
 mod endpoint;
@@ -51,8 +50,7 @@ pub struct Server {
     /// TLS modes in the order in which they are tried.
     modes: &'static [SslMode],
     tls: MakeRustlsConnect,
-    /// True once the server has accepted a connection and begun a transaction. From then on a refusal by PgBouncer
-    /// (08P01) counts as temporary.
+    /// True once a transaction has begun. From then on a refusal by PgBouncer (08P01) counts as temporary.
     has_accepted: AtomicBool,
     connections: Mutex<Vec<Weak<Handle>>>,
     /// Readable after a new connection, or when claims are to be taken back.
@@ -84,7 +82,6 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Reads the parameters, without connecting.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -110,8 +107,7 @@ impl Server {
         })
     }
 
-    /// Opens a connection to the first host that accepts one. The error is a [`StoreError::TryLater`] if it may be
-    /// temporary.
+    /// Connects to the first host that accepts. The error is a [`StoreError::TryLater`] if it may be temporary.
     pub fn connect(self: &Arc<Self>) -> Result<Connection> {
         let mut failures = Vec::new();
         for endpoint in &self.endpoints {
@@ -139,7 +135,6 @@ impl Server {
         self.endpoints.first()?.password_from.as_deref()
     }
 
-    /// Connects to a host, with TLS, without it or both in turn, as the mode allows.
     fn connect_to(
         self: &Arc<Self>,
         endpoint: &Arc<Endpoint>,
@@ -361,8 +356,7 @@ impl Sessions for Arc<Server> {
         self.open_handles().iter().for_each(|handle| self.cancel_soon(handle));
     }
 
-    /// Zero for a Unix socket, whose sessions end with the server. Also zero during a request without a time limit, such
-    /// as a search, while TCP keepalives probe the server.
+    /// Zero for a Unix socket, whose sessions end with the server, and in unlimited requests, when keepalives probe it.
     fn silent_for(&self) -> Duration {
         let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);
         let is_local = self.endpoints.iter().all(|endpoint| endpoint.is_socket());

@@ -46,7 +46,6 @@ const FIRST_OF_LIBRARY: usize = 8;
 const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
                        PGGSSENCMODE PGSSLMINPROTOCOLVERSION PGSSLMAXPROTOCOLVERSION";
 
-/// The files of certificates and keys that a URL or a variable names.
 pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let Ok(parameters) = Parameters::gather(url, environment) else { return Vec::new() };
     let files = ["sslrootcert", "sslcert", "sslkey"].into_iter();
@@ -54,8 +53,7 @@ pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> 
     files.map(PathBuf::from).collect()
 }
 
-/// The values that are not empty, each with the parameter or variable that it comes from. It has no `Debug`, because
-/// one of the values is the password.
+/// The non-empty values, each with its parameter or variable. It has no `Debug`, because one of them is the password.
 pub struct Parameters(HashMap<&'static str, (String, &'static str)>);
 
 impl Parameters {
@@ -85,13 +83,11 @@ impl Parameters {
         self.0.get(key).map(|(text, _)| text.as_str())
     }
 
-    /// Returns the parameter or variable that set the value.
     pub fn source(&self, key: &'static str) -> &'static str {
         self.0.get(key).map_or(key, |(_, source)| source)
     }
 
-    /// Returns the configuration of the library. By its keepalives a dead server is noticed after one minute; by default
-    /// that takes two hours.
+    /// Returns the library's configuration. Its keepalives find a dead server in a minute; the default is two hours.
     pub fn config(&self) -> Result<Config> {
         let keepalives = "keepalives_idle=30 keepalives_interval=10 keepalives_retries=3";
         let mut config = keepalives.to_owned();
@@ -216,7 +212,6 @@ fn decode(text: &str) -> Result<String> {
 
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Percent-encodes a text for a URL.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

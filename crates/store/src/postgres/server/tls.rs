@@ -20,8 +20,7 @@ use super::parameters::Parameters;
 use crate::secure_file::read_large;
 use crate::tls_roots;
 
-/// Returns the modes to try in order, and the TLS connector. Reads the certificates if TLS may be used, and fails if a
-/// required one is missing.
+/// Returns the modes to try in order, and the connector. Fails if TLS may be used and lacks a required certificate.
 pub fn connector(
     parameters: &Parameters,
     home: Option<&Path>,

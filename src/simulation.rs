@@ -89,7 +89,6 @@ pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Sim
     let stop = Stop::new(clock, Duration::ZERO, None)?;
     let mut last = None;
     while let Some(at) = store.next_at() {
-        // One pass in each tick.
         let next_tick = last.map(|last: Instant| last.next_tick(every_secs));
         let now = pass_at(at).max(next_tick.unwrap_or(first_pass));
         if now > end {
@@ -144,7 +143,6 @@ pub struct Figures {
     /// Number of ticks without a retry, out of `ticks` from the first retry to the end.
     pub idle_ticks: i64,
     pub ticks: i64,
-    /// The longest stretch of such ticks, in seconds.
     pub longest_idle_secs: i64,
     /// For records that fail together and without end; see [`evenness`].
     pub evenness: Option<Evenness>,
@@ -201,8 +199,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// `most` is the maximum number of bins. A last bin that is not whole is left out, because the load would seem to
-    /// fall.
+    /// `most` is the maximum number of bins. A last bin that is not whole is left out: the load would seem to fall.
     pub fn new(runs: &[SimulatedRun], scenario: &Scenario, most: usize) -> Self {
         // The longest tick is a multiple of the shorter ones.
         let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);

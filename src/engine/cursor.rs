@@ -1,7 +1,6 @@
-//! A crontab line, and the cursor of a running pass, from which the next pass of the line continues.
-//!
-//! By slots the cursor moves past records whose attempts have not ended. It lists these, with the number of attempts
-//! begun, so that no record loses its slot if the pass is killed. If a fast pass is killed, some records may get a slot twice.
+//! A crontab line, and the cursor of a running pass, from which the next pass of the line continues. By slots it moves
+//! past records with running attempts, and lists them with the number of attempts begun, so that none loses its slot if
+//! the pass is killed. If a fast pass is killed, some records may get a slot twice.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,6 @@ use backlog_schedule::{
 use super::PassLimits;
 use super::due_queue::{PlanKind, SearchPlan};
 
-/// A crontab line: its schedule, the capabilities of its table, and the cursor of its last pass.
 #[derive(Debug, Clone)]
 pub struct LineSchedule {
     pub schedule: Schedule,
@@ -35,8 +33,7 @@ impl LineSchedule {
         self.slots_reached().filter(|slot| ticks.contains(&slot.tick)).max()
     }
 
-    /// Slots after `now` that earlier passes have reached. One of the clocks was wrong, so they are kept for later
-    /// passes.
+    /// Slots after `now` that earlier passes have reached: one of the clocks was wrong, so later passes get them.
     pub fn slots_later(&self, now: Instant) -> Vec<Slot> {
         let tick = now.tick(self.schedule.policy.every_secs());
         let mut later: Vec<_> = self.slots_reached().filter(|slot| slot.tick > tick).collect();
@@ -46,7 +43,6 @@ impl LineSchedule {
         later
     }
 
-    /// True if the last pass has reached a slot after this instant.
     pub fn has_clock_gone_back(&self, now: Instant) -> bool {
         let last = self.slots_reached().next();
         last.is_some_and(|last| last.tick > now.tick(self.schedule.policy.every_secs()))
@@ -60,7 +56,6 @@ impl LineSchedule {
         reached.filter(move |_| !keeps_schedule && !has_due_column)
     }
 
-    /// True if a pass at `now` catches up on missed ticks.
     pub fn catches_up(&self, now: Instant) -> bool {
         let tick = now.tick(self.schedule.policy.every_secs());
         self.reached(now).is_some_and(|slot| slot.tick < tick - 1)
@@ -109,15 +104,12 @@ const MOST_BEGUN: u32 = 3;
 
 #[derive(Debug, Default)]
 pub struct PassCursor {
-    /// The last slot or failed record that the pass has reached.
     last: Option<Position>,
-    /// Records that keep their slot: another pass held them, or their attempts have not ended.
     kept: HashMap<Id, Kept>,
     pub stuck: Option<SortKey>,
     is_capped: bool,
     /// True if a limited pass has reached a failed record.
     has_reached_failed: bool,
-    /// True if the cursor has changed since it was last saved.
     has_changed: bool,
 }
 
@@ -171,7 +163,6 @@ impl PassCursor {
         std::mem::take(&mut self.has_changed).then(|| self.cursor(self.last.clone()))
     }
 
-    /// The cursor at the end of a pass over `span`.
     pub fn at_end(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         let end = span.filter(|_| !cut_short).map(|span| Slot::end_of(span.until));
         self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))

@@ -21,8 +21,7 @@ pub struct SearchPlan {
     pub kind: PlanKind,
     /// True if candidates may be deferred, because no limit can end the pass before they are tried.
     pub may_defer: bool,
-    /// The pass begins after this record, because the records up to it got nowhere and ended the last pass. They are
-    /// tried at the end.
+    /// The records up to this one got nowhere and ended the last pass. This pass begins after it, and tries them last.
     pub stuck: Option<SortKey>,
 }
 
@@ -30,8 +29,7 @@ pub struct SearchPlan {
 pub enum PlanKind {
     /// All due records in the table's order.
     Full,
-    /// A limit may cut the pass short: NEW first, then ERROR from the cursor of the last such pass on, so that every
-    /// record is tried.
+    /// A limit may cut the pass short: NEW first, then ERROR from the cursor of the last such pass, so all are tried.
     Capped { cursor: Option<SortKey> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
@@ -103,7 +101,6 @@ impl SearchPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: Id,
-    /// True if it was NEW when it was selected.
     pub was_new: bool,
 }
 
@@ -127,7 +124,6 @@ pub struct DueQueue {
     deferred: Option<VecDeque<Candidate>>,
     /// True if failed records may be deferred, because their rows show which of them another pass has tried.
     defers_failed: bool,
-    /// Candidates that searches skip.
     skipped: HashSet<Id>,
     /// Number of candidates for the next claim, which skips those that other passes have settled.
     pub look_ahead: usize,
@@ -179,7 +175,6 @@ impl DueQueue {
         due
     }
 
-    /// Number of candidates in the queue.
     pub fn len(&self) -> usize {
         self.candidates.len()
     }
@@ -202,8 +197,7 @@ impl DueQueue {
         self.look_ahead = (2 * self.look_ahead).clamp(FIRST_BLOCK, LARGEST_BLOCK);
     }
 
-    /// Defers the next block after `busy` claims in a row failed: another pass works on the same records in the same
-    /// order. The block ends before a failed record whose row does not show a try by that pass.
+    /// Defers the next block after `busy` failed claims: another pass takes the same records in the same order.
     pub fn defer_next(&mut self, busy: usize) {
         let Some(deferred) = &mut self.deferred else { return };
         let block = (2 * busy).clamp(FIRST_BLOCK, LARGEST_BLOCK);

@@ -63,12 +63,10 @@ pub struct Pass {
 }
 
 pub trait Observer {
-    /// The number of records that are known to be due.
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, _attempt: &SettledAttempt, _tally: &Tally) {}
 
-    /// Another pass has this record in hand.
     fn busy(&mut self, _id: &Id) {}
 
     /// Returns whether this error is logged. At a terminal one line for each cause is enough.
@@ -86,18 +84,15 @@ pub trait Observer {
         true
     }
 
-    /// Describes the pause in force, if there is one.
     fn paused(&mut self) -> Option<String> {
         None
     }
 
-    /// Formats an instant for the log.
     fn format_instant(&self, at: Instant) -> String {
         at.to_string()
     }
 
-    /// The set of slow handlers has changed: their records, and when they were started. Returns whether they were
-    /// saved; if not, the method is called again.
+    /// The slow handlers have changed: records and starts. Returns whether they were saved; if not, it is called again.
     fn slow_handlers(&mut self, _records: &[(Id, Instant)]) -> bool {
         true
     }
@@ -210,8 +205,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     Ok(tally)
 }
 
-/// Starts a thread that ends the handlers of lost claims, because the thread that notices the loss has the store
-/// locked.
+/// Starts a thread that ends the handlers of lost claims: the thread that notices the loss has the store locked.
 fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
     let end = move || losses.iter().for_each(|ids| handler.interrupt(&ids, LOST_KILL_DELAY));
     if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {
@@ -222,7 +216,6 @@ fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; raise \
                               it, or create the index that `backlog check` names";
 
-/// The main thread of a pass: it waits for the end of the pass, for signals and for --max-runtime.
 struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     wake_ups: Receiver<()>,

@@ -21,7 +21,6 @@ thread_local! {
     static RUNS_A_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The dispatcher, and the attempts that were submitted while a thread held it.
 #[derive(Clone)]
 pub struct SharedDispatcher {
     submitted: Arc<Mutex<Submitted>>,
@@ -106,8 +105,7 @@ impl SharedDispatcher {
         self.is_quick.store(is_quick, Ordering::Relaxed);
     }
 
-    /// The dispatcher, unless another thread holds it for longer than a quick round. Waits without sleep, because a
-    /// sleeping thread would wake up on the processor of the busy thread.
+    /// Waits for the dispatcher for a quick round, awake: a sleeper would wake up on the processor of the busy thread.
     fn take(&self) -> Option<MutexGuard<'_, Dispatcher>> {
         let taken = self.try_take();
         let is_own = RUNS_A_ROUND.get();

@@ -25,7 +25,6 @@ pub struct Tally {
     pub unstored: u64,
     /// Not tried, because more than one row has their id.
     pub ambiguous: u64,
-    /// Not tried, because their id cannot be used.
     pub unusable: u64,
     /// Reasons why due records may not have been found.
     pub incomplete: Vec<String>,
@@ -35,7 +34,6 @@ pub struct Tally {
     pub lost: u64,
     /// Successes that were written although their claims were lost.
     pub lost_and_written: u64,
-    /// Held by other passes.
     pub busy: u64,
     /// Errors of the handler that no record caused.
     pub faults: u64,
@@ -47,7 +45,6 @@ pub struct Tally {
     pub progress: bool,
 }
 
-/// The reason why a pass ended before all due records were tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
     Signal(i32),
@@ -116,8 +113,7 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// Logs an outcome. `written` is `None` if nothing was written, `unstored` is the reason why the error
-/// is not in the row.
+/// Logs an outcome. `written` is `None` if nothing was written. `unstored` says why the error is not in the row.
 pub fn log_ended(
     record: &Record,
     outcome: &Outcome,
@@ -140,7 +136,6 @@ pub fn log_ended(
     };
     let is_archived = settlement.transition == Transition::Archived;
     let by_slots = matches!(rule.schedule.policy, Policy::Slots(_));
-    // Evaluated only for messages that are logged.
     let attempt = || attempt(record, rule);
     let when = || match rule.retry_at(record, settlement) {
         Some(at) => format!("will retry at {}", format_instant(at)),
@@ -160,7 +155,6 @@ pub fn log_ended(
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
-            // The record was tried because it was NEW, and will never be due again.
             if by_slots && record.inserted_at.is_none() {
                 log::error!(
                     "record {id} failed{}, and is never due by its age, because its insertion \
@@ -178,7 +172,6 @@ pub fn log_ended(
     }
 }
 
-/// Logs the loss of a claim with its session, or at the end of its lease.
 pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
     let outcome = match (*outcome == Outcome::Interrupted, is_written) {

@@ -37,7 +37,6 @@ const MAX_LONE_RETRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Exec {
-    /// Command and arguments, with their placeholders.
     argv: Vec<OsString>,
     give_up_on: Vec<i32>,
     context: HandlerContext,
@@ -101,8 +100,7 @@ impl Exec {
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
     }
 
-    /// Starts the command for a record. If the system lacks processes or descriptors, retries while other commands run,
-    /// and up to [`MAX_LONE_RETRIES`] times alone.
+    /// Starts the command. If processes or descriptors run out, retries while others run, and a few times alone.
     fn start(&self, job: &Job, body: &[u8]) -> Result<(Arc<()>, Process<EndReason>), Outcome> {
         let argv = placeholders::fill(&self.argv, &job.record).map_err(failure)?;
         let mut alone = 0;
@@ -266,7 +264,6 @@ impl Exec {
     }
 }
 
-/// True if the start may succeed once another process has ended.
 fn is_shortage(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))

@@ -34,8 +34,7 @@ pub use webhook::{
 use workers::Threads;
 pub use workers::{Workers, jobs_within_limits};
 
-/// A handler of records: it starts attempts, and submits each once it has ended. When a
-/// [`Stop`](backlog_store::Stop) ends the pass, the attempts that still run are submitted as interrupted.
+/// A handler of records: it submits each attempt that has ended or that a [`Stop`](backlog_store::Stop) interrupts.
 pub trait Handler: Send + Sync {
     fn capacity(&self) -> usize;
 
@@ -74,9 +73,7 @@ pub struct HandlerContext {
     pub timeout: Option<Duration>,
     /// Column that handlers get instead of the whole record.
     pub payload: Option<String>,
-    /// Source of the number of a series of attempts, if the handler uses it.
     pub series: Option<SeriesSource>,
-    /// True if an attempt keeps the end of its command's standard error.
     pub keeps_stderr: bool,
     pub environment: CommandEnv,
 }
@@ -106,7 +103,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// An attempt with this outcome that took no time.
     pub fn ended(&self, outcome: Outcome) -> Attempt {
         let (id, duration) = (self.record.id.clone(), Duration::ZERO);
         Attempt { id, outcome, exit: None, duration, http_status: None, stderr: None }

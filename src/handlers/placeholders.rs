@@ -10,7 +10,6 @@ use backlog_schedule::{Id, Record, Value, cut_line, listed};
 const CODE_WORDS: [&str; 5] = ["-eval", "--eval", "--command", "-Command", "eval"];
 /// Characters that may surround a value, besides letters and digits.
 const PUNCTUATION: &str = "_@%+=:,./-";
-/// Prefix of the variables that hold the values of a record.
 pub const VARIABLE_PREFIX: &str = "BACKLOG_ROW_";
 
 pub struct Columns<'a> {
@@ -24,7 +23,6 @@ impl Columns<'_> {
         is_id(name) || has(&self.names, name)
     }
 
-    /// Message for `{name}`, which is not a column.
     pub fn unknown(&self, name: &str) -> String {
         if name.contains(['.', '[']) {
             let hint = "let the handler read the JSON on its standard input";
@@ -100,7 +98,6 @@ pub fn without_columns(text: &str) -> Option<String> {
     String::from_utf8(argument.rest).ok().filter(|_| is_legal)
 }
 
-/// An argument, split at its placeholders.
 struct Argument<'a> {
     word: &'a OsStr,
     /// The arguments before it, the program first.
@@ -223,7 +220,6 @@ fn is_code(word: &str) -> bool {
     is_short || CODE_WORDS.contains(&word)
 }
 
-/// The text in the pair of braces at the beginning.
 fn braces(bytes: &[u8]) -> Option<&str> {
     let inner = bytes.strip_prefix(b"{")?;
     let end =

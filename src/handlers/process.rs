@@ -47,7 +47,6 @@ pub struct Process<Reason> {
     pub end_reason: Option<Reason>,
     /// Instant at which it is asked to end, or killed if it was asked before.
     pub deadline: Option<Monotonic>,
-    /// True once it was asked to end.
     pub is_terminating: bool,
 }
 
@@ -114,13 +113,11 @@ impl<Reason: Copy> Process<Reason> {
         }
     }
 
-    /// Sends SIGTERM, and sets the instant at which it is killed.
     pub fn terminate(&mut self, reason: Reason, kill_at: Monotonic) {
         self.signal(Signal::TERM);
         (self.end_reason, self.deadline, self.is_terminating) = (Some(reason), Some(kill_at), true);
     }
 
-    /// Enforces the deadline: first SIGTERM, then SIGKILL.
     pub fn enforce_deadline(&mut self, now: Monotonic) {
         match self.end_reason.filter(|_| self.deadline.is_some_and(|at| at <= now)) {
             Some(_) if self.is_terminating => {
@@ -133,8 +130,7 @@ impl<Reason: Copy> Process<Reason> {
     }
 }
 
-/// The termination signal (see the manual of the GNU C library) that ended a process. A shell whose command was ended by
-/// signal N exits with 128 + N.
+/// The termination signal (see the GNU C library manual) of a process. A shell reports that of its command as 128 + N.
 pub fn termination_signal(status: ExitStatus) -> Option<i32> {
     let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
     let signal = status.signal().or_else(of_a_shell);
@@ -170,8 +166,7 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// A read-only descriptor with these bytes: a closed pipe, or a file in memory if a pipe cannot hold them. The input is
-/// complete before a command starts, so a killed pass cannot truncate it.
+/// A closed pipe, or a file in memory if it cannot hold the bytes: complete, so that a killed pass cannot truncate it.
 pub fn sealed_input(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
@@ -202,7 +197,6 @@ pub fn preflight_error(argv: &[OsString]) -> Option<String> {
     Some(spawn_error_message(&errno.into(), argv))
 }
 
-/// Message for a command that could not start: the reason, and how to fix it.
 pub fn spawn_error_message(error: &io::Error, argv: &[OsString]) -> String {
     let (program, search) = (program(argv), own_path());
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);

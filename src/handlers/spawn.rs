@@ -51,7 +51,6 @@ impl Default for CommandEnv {
     }
 }
 
-/// Variables of this process that commands inherit, except for the given names.
 fn inherited(given: &[&str]) -> Vec<CString> {
     let is_excluded = |name: &OsStr| {
         name.as_bytes().starts_with(placeholders::VARIABLE_PREFIX.as_bytes())
@@ -116,7 +115,6 @@ impl<'a> HandlerCommand<'a> {
 /// Signals that the C library reserves, and leaves out of every set.
 const LIBC_INTERNAL_SIGNALS: [i32; 2] = [32, 33];
 
-/// The signals that are reset to their default action when a command is started.
 static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });

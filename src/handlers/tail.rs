@@ -64,8 +64,7 @@ impl Tail {
         ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
-    /// The last line that is not indented, or else the last line. A line that ends with a colon includes the last
-    /// indented line after it.
+    /// The last line that is not indented, or else the last line. After a colon, the last indented line is added.
     pub fn last_line(&mut self) -> Option<String> {
         self.end_line();
         let [message, detail] =

@@ -51,7 +51,6 @@ impl Threads {
     }
 }
 
-/// Threads, each of which makes one attempt at a time.
 pub struct Workers {
     count: usize,
     /// A thread that receives `None` ends.
@@ -111,7 +110,6 @@ impl Handler for Workers {
         self.wakeups.interrupt(ids, grace);
     }
 
-    /// Waits until all jobs are done.
     fn join(&self) {
         self.dismiss(self.count);
         self.threads.join();
@@ -138,7 +136,6 @@ pub fn jobs_within_limits(jobs: usize) -> usize {
     jobs_within_limits
 }
 
-/// Maximum grace: a year.
 const MAX_GRACE_MILLIS: u64 = 366 * 86_400_000;
 
 /// The eventfd of each record in flight, which wakes the record's worker.

@@ -22,8 +22,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after this number of failures, in ticks. A snoozed record without failures waits as after the first. A
-    /// delay above zero lasts at least one tick.
+    /// The delay in ticks; above zero it is at least one. A snoozed record without failures waits as after the first.
     pub fn delay(&self, id: &Id, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
         self.exact_delay(id, n).max(self.min_ticks(n))
@@ -65,7 +64,6 @@ impl Backoff {
         i64::from(self.base.wait(n.into()) > 0)
     }
 
-    /// The drawn delay in milliseconds, or the plain one without [`Jitter::Drawn`].
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
         let plain = self.base.wait(n.into());
         let Jitter::Drawn { unit_ms, widths } = &self.jitter else { return plain };
@@ -187,13 +185,11 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// A table of these delays; without any, of a delay of 0.
     pub fn new(waits: impl IntoIterator<Item = u64>) -> Self {
         let mut waits: Vec<u64> = waits.into_iter().take(MOST).collect();
         if waits.is_empty() {
             waits.push(0);
         }
-        // A constant tail is stored once.
         while let [.., before, last] = waits[..]
             && before == last
         {
@@ -207,7 +203,6 @@ impl Delays {
         Self { sums: sums.collect(), waits }
     }
 
-    /// A table of delays that rise until they reach `max`.
     pub fn rising(max: u64, waits: impl IntoIterator<Item = u64>) -> Self {
         let below = waits.into_iter().take_while(|wait| *wait < max);
         Self::new(below.take(MOST - 1).chain([max]))

@@ -1,8 +1,5 @@
-//! Causes: groups of errors that differ only in values of the record.
-//!
-//! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths, e-mail
-//! addresses and quoted text become `*`. Numbers that identify an error stay: after `HTTP`, `status`,
-//! `signal`, `code`, `errno` and the like, and one or two digits at the end of a name (`db1`).
+//! Causes: groups of errors that are equal once numbers, paths, quoted text and other values of records become `*`.
+//! Numbers that identify an error stay: after a word such as `HTTP` or `signal`, and at the end of a name (`db1`).
 
 use std::collections::HashMap;
 
@@ -20,7 +17,6 @@ const ANY: char = '*';
 pub const COMPARED: usize = 500;
 /// Maximum number of characters of an error that a group keeps.
 const KEPT: usize = 4096;
-/// Words before a number that identifies an error.
 const CODE_WORDS: [&str; 10] =
     ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate", "curl"];
 /// Maximum number of groups. Later errors form one more group.
@@ -34,7 +30,6 @@ const SAMPLES: usize = 3;
 pub struct Cause(String);
 
 impl Cause {
-    /// The cause of a last error, regardless of the notes in front of it.
     pub fn new(last_error: Option<&str>) -> Self {
         Self(bare(last_error).map_or_else(|| UNKNOWN.into(), fold))
     }
@@ -49,7 +44,6 @@ impl Cause {
     }
 }
 
-/// The error without notes, unless it is blank.
 fn bare(last_error: Option<&str>) -> Option<&str> {
     last_error.map(last_error::bare).filter(|error| !error.trim().is_empty())
 }
@@ -99,7 +93,6 @@ impl Causes {
         group.add(id, bare(error).filter(|_| text != TOO_MANY).unwrap_or(&text), at);
     }
 
-    /// Adds the first and the last instant at which causes were seen, by their ids.
     pub fn add_dates(&mut self, known: &HashMap<String, (Instant, Instant)>) {
         for (cause, group) in &mut self.0 {
             let Some((since, until)) = known.get(&cause.id()) else { continue };
@@ -122,7 +115,6 @@ impl Causes {
         self.0.is_empty()
     }
 
-    /// The group's cause of an error.
     pub fn cause_of(&self, last_error: Option<&str>) -> Cause {
         let cause = Cause::new(last_error);
         if self.0.contains_key(&cause) { cause } else { Cause(TOO_MANY.into()) }
@@ -143,7 +135,6 @@ impl Causes {
         groups
     }
 
-    /// The only cause that matches an id or a text.
     pub fn find(&self, pattern: &str) -> Result<Cause, String> {
         if pattern.trim().is_empty() {
             return Err("write the id of a group, or a text of its error".into());
@@ -167,7 +158,6 @@ impl Causes {
     }
 }
 
-/// Replaces the values of a record in an error.
 fn fold(error: &str) -> String {
     let error: String = error.chars().take(COMPARED).collect();
     let error = on_one_line(&error);
@@ -189,7 +179,6 @@ fn fold(error: &str) -> String {
     folded
 }
 
-/// An error without colours and control characters, and with one blank between words.
 fn on_one_line(error: &str) -> String {
     let error = without_colours(error).replace(char::is_control, " ");
     error.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -10,19 +10,16 @@ use crate::settle::{End, RetryLimits, charge, exhausted, settle};
 use crate::time::{BEYOND, Instant};
 use crate::verdict::{Obstacle, Reason, Verdict};
 
-/// The schedule at the time of a pass, with the slots that earlier passes left.
 #[derive(Debug, Clone)]
 pub struct DueRule {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub time: PassTime,
-    /// Records that keep a slot in which earlier passes could not try them.
     pub kept: HashMap<Id, Kept>,
 }
 
 impl DueRule {
-    /// The verdict on a record. A record that is too old is archived at once, a record
-    /// without attempts left once it would be due.
+    /// The verdict on a record. A record that is too old is archived at once; without attempts left, once it is due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
@@ -58,8 +55,7 @@ impl DueRule {
         }
     }
 
-    /// True if a record at its limit gets one more attempt, because the last one may never have reached a handler: a
-    /// killed pass has charged all records that it handed out.
+    /// True if a record at its limit gets one more attempt: a killed pass may have charged it before a handler ran.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
         let most = self.schedule.limits.most_attempts(facts.max_attempts);
         let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);
@@ -147,7 +143,6 @@ impl DueRule {
         })
     }
 
-    /// The pass that tries a record next, not before `soonest`.
     fn next_pass(&self, facts: Facts<'_>, soonest: Instant) -> Option<PassTime> {
         let (policy, time) = (&self.schedule.policy, self.time);
         match self.verdict(facts) {

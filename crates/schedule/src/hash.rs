@@ -30,8 +30,7 @@ pub fn mulhi(fraction: u64, whole: u64) -> u64 {
 /// Maximum of [`phase31`], and the mask of its 31 bits.
 pub const MOST_PHASE: u32 = 0x7fff_ffff;
 
-/// Distance between the phases of neighbouring numbers. Even a few neighbours are spread evenly over every interval;
-/// bench/multiplier.rs measures that.
+/// Distance between the phases of neighbouring numbers: even a few spread evenly, as bench/multiplier.rs measures.
 pub const MULTIPLIER: u32 = 1_658_526_633;
 
 /// The phase of a record as a fraction of 2^64.
@@ -39,9 +38,8 @@ pub fn phase(id: &Id) -> u64 {
     u64::from(phase31(id)) << 33
 }
 
-/// The phase of a record as a fraction of 2^31, calculated alike by every database. Numbers are multiplied, so that
-/// neighbours are spread evenly, after their upper half is added, because snowflake ids differ only there. Text is
-/// hashed with SHA-256.
+/// The phase of a record as a fraction of 2^31, alike in every database. Text is hashed with SHA-256. Numbers are
+/// multiplied to spread neighbours evenly, once their upper half is added: snowflake ids differ only there.
 pub fn phase31(id: &Id) -> u32 {
     let mask = u64::from(MOST_PHASE);
     let phase = match id {

@@ -70,7 +70,6 @@ impl Id {
         }
     }
 
-    /// The whole id on one line.
     pub fn full(&self) -> String {
         one_line(&self.text())
     }

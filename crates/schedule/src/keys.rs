@@ -9,7 +9,6 @@ use crate::time::{DAY, parse_duration};
 pub const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
 /// Upper bound of every delay: ten years.
 const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
-/// Upper bound of `retries=`.
 const MOST_RETRIES: u32 = 100;
 const COMMON: [&str; 2] = ["max", "spread"];
 
@@ -107,7 +106,6 @@ impl<'a> PolicyKeys<'a> {
         self.checked_max(key, first, self.max()?)
     }
 
-    /// Returns `max`, or fails if the first delay is above it.
     pub fn checked_max(&self, key: &str, first: u64, max: u64) -> Result<u64, String> {
         if first <= max {
             return Ok(max);

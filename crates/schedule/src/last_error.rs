@@ -1,9 +1,6 @@
-//! Notes in front of the last error: the end of a snooze, and the series of attempts.
-//!
-//! A series ends with an attempt that is answered. All its attempts have the same idempotency key, so that
-//! a receiver can treat them as one. Usually the row shows the series: a record without an error is in
-//! its first, any other record in the series that began with its last failure. Otherwise a mark in front of the error
-//! shows it, after the note of a snooze.
+//! Notes in front of the last error: the end of a snooze, and then the mark of a series of attempts. An answer ends a
+//! series, whose attempts share an idempotency key so that a receiver can treat them as one. Without a mark, a record
+//! without an error is in its first series, and any other record in the series that began with its last failure.
 
 use crate::time::{Instant, WRITABLE};
 
@@ -12,7 +9,6 @@ pub fn snoozed(until: Instant, error: &str) -> String {
     format!("snoozed until {until}: {error}")
 }
 
-/// Splits the note of a snooze from the error: the end of the snooze, and the error.
 pub fn split_snooze(last_error: &str) -> Option<(Instant, &str)> {
     let (until, error) = last_error.strip_prefix("snoozed until ")?.split_once(": ")?;
     Some((until.parse().ok()?, error))
@@ -26,7 +22,6 @@ fn without_snooze(last_error: &str) -> &str {
     split_snooze(last_error).map_or(last_error, |(_, error)| error)
 }
 
-/// The last error of a record while the outcome of its attempt is unknown.
 pub fn begun(attempt: u32, at: Instant) -> String {
     format!("attempt {attempt} began at {at} {NOT_REPORTED}")
 }
@@ -54,7 +49,6 @@ fn escape(error: &str, is_ambiguous: bool) -> String {
     if is_ambiguous { format!("failed: {error}") } else { error.into() }
 }
 
-/// Mark of an attempt whose outcome is unknown.
 pub const OPEN: &str = "outcome unknown";
 /// Mark of an attempt that sent nothing, so that it does not answer the attempts before it.
 pub const UNSENT: &str = "not sent";
@@ -100,7 +94,6 @@ impl Series {
         }
     }
 
-    /// The last error after an attempt that was answered at this instant.
     pub fn answered(self, error: &str, at: Instant) -> String {
         let next = |number: i64| format!("{NEXT}{number}: {error}");
         let before = self.number.map_or(0, |number| number.saturating_add(1));

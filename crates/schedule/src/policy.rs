@@ -115,7 +115,6 @@ impl Policy {
         (!matches!(self, Self::Age(_))).then(|| self.every_secs())
     }
 
-    /// True if the table needs the columns FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         matches!(self, Self::Counted(_))
     }
@@ -127,7 +126,6 @@ impl Policy {
         }
     }
 
-    /// The specification after `--policy`, or the policy's own option.
     pub fn name(&self) -> String {
         match self {
             Self::Age(age) => age.options(),

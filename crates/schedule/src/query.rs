@@ -26,7 +26,6 @@ pub enum Window {
 }
 
 impl Window {
-    /// Bounds of the insertion date, if the window has any.
     pub fn inserted(&self) -> Option<(Instant, Option<Instant>)> {
         match self {
             Self::Inserted { from, until } => Some((*from, *until)),
@@ -40,8 +39,7 @@ impl Window {
     }
 }
 
-/// A range of insertion dates, and the ranges of [`phase31`](crate::hash::phase31) that have a slot there: sorted, and
-/// none touches the next.
+/// A range of insertion dates, and the sorted, separate ranges of [`phase31`](crate::hash::phase31) with a slot there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotStretch {
     pub from: Instant,
@@ -49,7 +47,6 @@ pub struct SlotStretch {
     pub phases: Vec<RangeInclusive<u32>>,
 }
 
-/// Sorts ranges, and joins those that overlap or touch.
 pub fn merge_ranges(mut ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
     ranges.sort_unstable_by_key(|range| *range.start());
     let mut merged: Vec<RangeInclusive<u32>> = Vec::new();
@@ -107,7 +104,6 @@ impl Slot {
 pub enum Position {
     /// The last failed record that a limited pass reached.
     Key(SortKey),
-    /// The last slot that a pass reached.
     Slot(Slot),
 }
 
@@ -126,7 +122,6 @@ impl Position {
 #[serde(default)]
 pub struct Cursor {
     pub reached: Option<Position>,
-    /// Records that keep their slot: another pass held them, or their attempts have not ended.
     pub kept: Vec<Kept>,
     /// The last of the records that got nowhere and ended the pass: the next pass begins after it.
     pub stuck: Option<SortKey>,
@@ -172,7 +167,6 @@ impl Shard {
         mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
     }
 
-    /// True if both are different parts of one division.
     pub fn is_disjoint_from(self, other: Self) -> bool {
         self.count == other.count && self.number != other.number
     }

@@ -20,7 +20,6 @@ use crate::time::Instant;
 pub struct Capabilities {
     /// The store decides when a record is due, and in which order.
     pub keeps_schedule: bool,
-    /// A column of the table has the instant from which a record is due.
     pub has_due_column: bool,
     pub has_counter: bool,
     /// The column of errors can show that an attempt has begun.
@@ -30,7 +29,6 @@ pub struct Capabilities {
     /// Otherwise giving up is an ordinary failure.
     pub can_archive: bool,
     pub may_give_up: bool,
-    /// Source of the series of attempts, if the handler uses them.
     pub series: Option<SeriesSource>,
 }
 
@@ -56,7 +54,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text in these bytes, which need not be UTF-8.
     pub fn from_text(bytes: &[u8]) -> Self {
         match str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.into()),
@@ -93,7 +90,6 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// Writes the value as text: NULL is empty, a BLOB is hexadecimal, and invalid UTF-8 is replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => Ok(()),
@@ -140,7 +136,6 @@ impl Status {
 impl FromStr for Status {
     type Err = String;
 
-    /// Parses the name of one of our statuses, in upper or lower case.
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::OURS.into_iter().find(|status| status.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| unknown_name("status", name, Self::OURS.map(Self::name)))
@@ -153,7 +148,6 @@ pub struct Record {
     pub status: Status,
     /// Name of the status, or the value in the row if the status is foreign.
     pub status_text: String,
-    /// Insertion date, as the row has it.
     pub inserted: Value,
     /// Value of the column that orders the records, if that is not the insertion date.
     pub order_value: Option<Value>,
@@ -164,7 +158,6 @@ pub struct Record {
     pub last_failure_at: Option<Instant>,
     /// Set if the store or a column of the table keeps the schedule.
     pub due_at: Option<Instant>,
-    /// The record's own maximum, if the table has a column for it.
     pub max_attempts: Option<u32>,
     pub last_error: Option<String>,
     /// All columns, for the handler. Commands that only print records leave the payload out.
@@ -190,7 +183,6 @@ pub struct Facts<'a> {
 }
 
 impl Record {
-    /// A record without attempts and without a row.
     pub fn new(id: Id, inserted_at: Option<Instant>) -> Self {
         Self {
             id,
@@ -223,7 +215,6 @@ impl Record {
         }
     }
 
-    /// The series of attempts in the claimed row.
     pub fn series(&self, source: SeriesSource) -> Series {
         let is_of_attempt = |at: &Instant| self.failures > 0 || Some(*at) > self.inserted_at;
         let failed_at = self.last_failure_at.filter(is_of_attempt);
@@ -250,7 +241,6 @@ impl Record {
     }
 }
 
-/// Position of a record in the order of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     /// The insertion date, or the value of the column that the records are ordered by.
@@ -284,7 +274,6 @@ impl RowValues {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The record is done.
     Success,
     Failure {
         error: String,
@@ -305,8 +294,7 @@ pub enum Outcome {
     },
     /// The attempt was stopped by the program and does not count.
     Interrupted,
-    /// The handler could not be run or reached. With `ends_pass` the pass ends at once, otherwise after
-    /// ten such records in a row.
+    /// The handler could not be run or reached. With `ends_pass` the pass ends, otherwise after ten such in a row.
     Unable {
         error: String,
         ends_pass: bool,
@@ -395,7 +383,6 @@ pub struct Settlement {
 pub enum Transition {
     /// An attempt begins. It counts as a failure until its outcome is written.
     Begun,
-    /// The attempt does not count after all.
     Undone,
     Succeeded,
     Failed,
@@ -405,7 +392,6 @@ pub enum Transition {
 }
 
 impl Settlement {
-    /// The new status of a record that had this one before.
     pub fn status(&self, before: Status) -> Status {
         match self.transition {
             Transition::Begun | Transition::Failed => Status::Error,

@@ -11,7 +11,6 @@ pub struct RetryLimits {
     pub max_attempts: Option<u32>,
     /// True if a maximum in the row overrides it.
     pub is_per_record: bool,
-    /// Maximum age at which a failed record is tried again.
     pub max_age_secs: Option<i64>,
 }
 
@@ -20,7 +19,6 @@ impl RetryLimits {
         self.max_attempts.is_some() || self.is_per_record
     }
 
-    /// Maximum number of attempts of a record. `own` is the maximum in its row.
     pub fn most_attempts(&self, own: Option<u32>) -> Option<u32> {
         own.filter(|_| self.is_per_record).or(self.max_attempts)
     }
@@ -32,7 +30,7 @@ pub enum End {
     Age,
 }
 
-/// The limit that a failed record has reached without being archived: its last pass was killed, a limit was lowered, or it grew too old.
+/// The limit that a failed record reached without being archived: a pass was killed, a limit lowered, or it grew old.
 pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
@@ -60,7 +58,6 @@ pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Sett
     Settlement { transition: Transition::Begun, counter, at: now, not_before: None }
 }
 
-/// The settlement of an attempt whose outcome came at `now`.
 pub fn settle(
     record: &Record,
     outcome: &Outcome,

@@ -32,8 +32,7 @@ impl Span {
     }
 }
 
-/// Maximum number of ticks that a pass catches up, except in a drain. After an outage the load is at most this many
-/// times the usual load.
+/// Maximum number of ticks that a pass catches up, except in a drain: the load after an outage grows to this multiple.
 pub const CATCH_UP: i64 = 4;
 
 impl Slots {
@@ -54,7 +53,6 @@ impl Slots {
         Span { after, until }
     }
 
-    /// The records that can have a slot in the span.
     pub fn window(&self, span: Span) -> Window {
         let from = match self {
             Self::Progressive(tiers) => match tiers.stretches(span) {
@@ -111,7 +109,6 @@ impl Slots {
     }
 }
 
-/// The six default tiers of the progressive schedule.
 pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
 
 /// Default of `--every` with `--progressive`: the shortest interval of these.
@@ -134,7 +131,6 @@ struct Tier {
 }
 
 impl Tiers {
-    /// Parses `1d/5m,7d/1h`, maximum age and interval of each tier.
     pub fn parse(spec: &str, options: PolicyOptions) -> Result<Self, String> {
         let every_secs = options.every_secs;
         let syntax = "write maximum age/interval, as in 7d/1h";
@@ -232,7 +228,6 @@ impl Tiers {
         let stretches = tiers.map(|((tier, (youngest, oldest)), number)| {
             let phases = (after.tick..=last).map(|tick| {
                 let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
-                // In the tick where the last pass stopped, only higher phases are left.
                 let least = if tick == after.tick { reached.saturating_add(1) } else { 0 };
                 least.max(*phases.start())..=*phases.end()
             });
@@ -269,7 +264,6 @@ impl Tiers {
         }
     }
 
-    /// The oldest insertion date with a slot in `tick` or later.
     pub fn oldest(&self, tick: i64) -> Instant {
         let max_age = self.tiers.last().map_or(0, |tier| tier.max_age_secs);
         Instant(tick.saturating_mul(self.every_secs)).saturating_sub(max_age)

@@ -25,7 +25,6 @@ pub struct PolicyOptions {
 }
 
 impl PolicyOptions {
-    /// The options that differ from the defaults, as typed after the policy.
     pub fn non_default(&self, default_every_secs: i64) -> String {
         let Self { every_secs, spread } = self;
         let options = [
@@ -43,7 +42,6 @@ impl PolicyOptions {
     }
 }
 
-/// Seconds as typed: `1h30m`.
 pub fn format_secs(secs: i64) -> String {
     let duration = Duration::from_secs(secs.unsigned_abs());
     humantime::format_duration(duration).to_string().replace(' ', "")

@@ -2,14 +2,12 @@
 
 use serde::Serialize;
 
-/// Maximum number of characters of a value in a message.
 const MAX_VALUE_CHARS: usize = 200;
 
 pub fn cut(text: String) -> String {
     cut_to(text, MAX_VALUE_CHARS, "...")
 }
 
-/// The first `most` characters of a text. `sign` marks a cut.
 pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     if let Some((end, _)) = text.char_indices().nth(most) {
         text.replace_range(end.., sign);
@@ -17,9 +15,8 @@ pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     text
 }
 
-/// True for control characters, line and paragraph separators, the Braille blank, and characters that Unicode calls
-/// ignorable (Default_Ignorable_Code_Point), except the first sixteen variation selectors, which belong to the
-/// character before them.
+/// True for control characters, line and paragraph separators, the Braille blank, and Default_Ignorable_Code_Point of
+/// Unicode, except the first sixteen variation selectors, which belong to the character before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -44,7 +41,6 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// Replaces hidden characters by escapes.
 fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -76,7 +72,6 @@ pub fn cut_line(text: &str) -> String {
 
 /// A value as a line of JSON, with hidden characters escaped in strings: it reads back as the same value.
 pub fn json_line(value: &impl Serialize) -> String {
-    // Only strings have hidden characters.
     let line = serde_json::to_string(value).unwrap_or_default();
     escaped(&line, |c| {
         c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
@@ -88,7 +83,6 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Maximum number of characters of a list.
 const MAX_LIST_CHARS: usize = 300;
 
 /// `email, orders`; a long list is cut and ends with the number of the other names.

@@ -68,14 +68,12 @@ impl Instant {
         Self(self.0.saturating_sub(secs))
     }
 
-    /// The UTC date, `2026-11-21`.
     pub fn date(&self) -> String {
         self.to_string().chars().take(10).collect()
     }
 }
 
 impl fmt::Display for Instant {
-    /// RFC 3339 in UTC: `2026-11-21T03:40:00Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match DateTime::from_timestamp(self.0, 0) {
             Some(instant) => f.pad(&instant.to_rfc3339_opts(SecondsFormat::Secs, true)),

@@ -1,8 +1,6 @@
-//! Retry policies of OpenStack Zaqar, and healthy retry policies of Amazon SNS: phases with backoff curves. Amazon
-//! does not publish its curves, so both have Zaqar's.
-//!
-//! Zaqar's `linear` never reaches the maximum delay; here the divisor is one retry less. Delays are
-//! rounded half up to whole milliseconds, and the last one is exactly the maximum.
+//! Retry policies of OpenStack Zaqar and Amazon SNS, with Zaqar's curves, because Amazon does not publish its own.
+//! Zaqar's `linear` never reaches the maximum delay; here the divisor is one retry less. Delays are rounded half up to
+//! whole milliseconds, and the last one is exactly the maximum.
 
 use num_bigint::BigUint;
 use serde::Deserialize;
@@ -119,7 +117,6 @@ fn count(key: &str, count: i64) -> Result<u32, String> {
     legal.ok_or_else(|| format!("{key} is {count}; use 0 to 100"))
 }
 
-/// Checks the minimum and the maximum delay, and converts seconds to milliseconds.
 fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     let checked = |(key, secs): (&str, i64)| {
         let legal = u64::try_from(secs).ok().filter(|secs| (1..=3600).contains(secs));

@@ -58,7 +58,6 @@ impl CircuitBreaker {
 }
 
 impl Dispatcher {
-    /// Skips a record whose charge or outcomes the table refuses, and counts it for the circuit breaker.
     pub(super) fn skip_and_count(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.skip_refused(record, slot, why);
         self.got_nowhere(record);
@@ -100,7 +99,6 @@ impl Dispatcher {
         certain
     }
 
-    /// Reports a record whose handler could not be run.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.tally.stopped.is_none() {
@@ -123,7 +121,6 @@ impl Dispatcher {
         }
     }
 
-    /// True if records that got nowhere have ended the pass.
     fn is_stuck(&self) -> bool {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }

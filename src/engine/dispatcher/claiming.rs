@@ -1,7 +1,5 @@
-//! Claims of a round: candidates of the due queue are claimed, checked again and rehearsed. A candidate gets no attempt
-//! - now, if another pass holds it (`busy`) or may still run it (`unreported`), if its write may conflict with that of
-//!   another record in hand (`blocked`), or if its last attempt must run alone (`to_be_alone`): these are claimed later;
-//! - in this pass, if it got nowhere before (`skipped`), or its row is gone, ambiguous, unreadable or no longer due.
+//! Claims of a round: candidates of the due queue are claimed, checked again and rehearsed. Some are claimed later: the
+//! `busy`, `unreported` and `blocked` ones, and those `to_be_alone`. Others get no attempt in this pass.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,15 +15,13 @@ use super::round::DueRecord;
 use crate::engine::due_queue::Candidate;
 use crate::engine::tally::log_expired;
 
-/// One in this many places may stay free, which saves a round trip. With at most [`FEW`] places none may: each free one
-/// is a process that does not run.
+/// One in this many places may stay free, to save a round trip; with at most [`FEW`] none, as each is an idle process.
 const SPARE: usize = 8;
 const FEW: usize = 64;
 /// Maximum time for which an idle pass waits for a store that claims nothing.
 const MAX_HOLD_OFF: Duration = Duration::from_secs(60);
 
 impl Dispatcher {
-    /// Claims due records for at most `free` places, and appends them to `claimed`.
     pub(super) fn claim(&mut self, free: usize, claimed: &mut Vec<DueRecord>) -> Result<()> {
         (self.waits_for_rate, self.waits_for_store) = (false, false);
         if free > 0 {
@@ -102,7 +98,6 @@ impl Dispatcher {
         Ok(usize::try_from(self.left).unwrap_or(usize::MAX).min(tokens).min(open))
     }
 
-    /// Returns the next candidates, and whether exactly these are to be claimed.
     fn next_candidates(&mut self, few: usize) -> Result<(Vec<Candidate>, bool)> {
         let mut candidates = self.unreported.take_due(few, self.pass.clock.monotonic());
         let is_named = self.plan.is_named() || !candidates.is_empty();
@@ -122,8 +117,7 @@ impl Dispatcher {
         Ok(is_waiting || self.due.has_next(&mut *self.pass.store)?)
     }
 
-    /// Claims candidates, and appends the due ones to `claimed`. Returns whether the store has put candidates off,
-    /// because it had claimed others ahead.
+    /// Claims candidates, and appends the due ones. Returns true if the store put some off for others claimed ahead.
     fn claim_these(
         &mut self,
         candidates: &[Candidate],
@@ -199,8 +193,7 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// True if another pass that lost its claims may still run the last attempt of a record, which is then retried later.
-    /// If rows do not show whether an attempt has reported back, this is true for every failed record.
+    /// True if a pass without its claims may still run the last attempt; for any failed record, if rows do not show it.
     fn waits_for_report(&mut self, record: &Record) -> bool {
         let capabilities = self.rule.capabilities;
         if !capabilities.has_charge() || !self.pass.store.limits().can_lose_claims {
@@ -222,8 +215,7 @@ impl Dispatcher {
         true
     }
 
-    /// Defers a record that must run alone while others are in hand, and every record while one runs alone: a record
-    /// that shared the process may have ended the attempts before. Returns true if it is deferred.
+    /// Defers a record that must run alone, and others while one does: it may have ended the attempts in its process.
     fn defers(&mut self, record: &Record) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
@@ -281,8 +273,7 @@ impl Dispatcher {
         Ok(Some(DueRecord { record, slot: verdict.slot() }))
     }
 
-    /// True if another pass may have tried a record since it was selected. By age and by slots a failed record may still
-    /// be due; by a counter this concerns only busy records.
+    /// True if another pass may have tried a record since its selection; with a counter only busy records are in doubt.
     fn was_tried_meanwhile(&self, record: &Record, was_new: bool) -> bool {
         if record.status != Status::Error {
             return false;
@@ -301,7 +292,6 @@ impl Dispatcher {
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 
-    /// Archives a record without another attempt: its attempts are used up, or it is too old.
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
         let settlement = backlog_schedule::expire(self.pass.clock.now());
         let write = RowWrite::new(record, None, settlement);

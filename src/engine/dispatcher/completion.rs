@@ -1,6 +1,5 @@
-//! Completion of attempts: tally, log, failures that stop the pass, and the `--on-archive` command.
-//! An outcome that cannot be written, because the table refuses it or another session has locked the row, is kept with
-//! its claim and written again until the pass must end. A pass that has nothing else to do waits for [`MAX_IDLE_WAIT`].
+//! Completion of attempts: tally, log, failures that stop the pass, and the `--on-archive` command. An outcome that the
+//! table refuses, or whose row is locked, is kept with its claim and written again until the pass must end.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -142,7 +141,6 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// Gives an archived record to the `--on-archive` command.
     pub(super) fn start_on_archive(&self, record: &Record, attempts: u32, error: Option<&str>) {
         let Some(on_archive) = &self.handlers.on_archive else { return };
         let record = Arc::new(Record {
@@ -219,7 +217,6 @@ impl Dispatcher {
         Some(self.pass.clock.until(next_at))
     }
 
-    /// Writes the kept outcomes, if it is time.
     pub(super) fn write_again(&mut self) -> Result<()> {
         let Some(next_at) = self.unwritten.next_at else { return Ok(()) };
         let clock = self.pass.clock;

@@ -33,7 +33,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// A handler that runs for longer is slow.
 const LONG: Duration = Duration::from_secs(10);
-/// Maximum number of slow handlers that are saved.
 const MOST_SLOW: usize = 1_000;
 
 pub struct Dispatcher {
@@ -47,7 +46,6 @@ pub struct Dispatcher {
     /// Number of attempts that `--max-records` still allows.
     left: u64,
     bucket: Option<TokenBucket>,
-    /// True if only the rate holds records back.
     waits_for_rate: bool,
     /// Records from the start of their handlers to their settlement.
     in_hand: HashMap<Id, InHand>,
@@ -60,7 +58,6 @@ pub struct Dispatcher {
     /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
-    /// The slow handlers that were saved last: their records, and when they were started.
     slow_handlers: Vec<(Id, Instant)>,
     next_second: Option<Monotonic>,
     /// Records whose last attempt is made alone in its process, after all others.
@@ -79,11 +76,9 @@ pub struct Dispatcher {
     unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
-    /// Ids that more than one row has. These records are not tried.
     ambiguous: BTreeSet<String>,
     /// True if a write has failed for good.
     is_lost: bool,
-    /// The error that ends the pass.
     error: Option<anyhow::Error>,
     tally: Tally,
 }
@@ -97,7 +92,6 @@ pub enum Step {
 
 struct InHand {
     record: Arc<Record>,
-    /// The guards that the charge left, if any.
     charged: Option<Guards>,
     started_at: Instant,
     began: Monotonic,
@@ -153,7 +147,6 @@ impl Dispatcher {
         }
     }
 
-    /// Runs a round that settles ended attempts.
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
         let (has_ended, was_waiting) = (!ended.is_empty(), self.has_waiting());
         let ended = self.without_doubtful(ended);
@@ -184,7 +177,6 @@ impl Dispatcher {
             || !self.unwritten.attempts.is_empty()
     }
 
-    /// Time until records that are held back may be tried.
     fn waiting_time(&self) -> Option<Duration> {
         if !self.has_waiting() || self.is_cut_short() {
             return None;
@@ -215,7 +207,6 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the time until the next second of the pass.
     fn each_second(&mut self) -> Duration {
         let now = self.pass.clock.monotonic();
         let next = *self.next_second.get_or_insert(now + SECOND);
@@ -270,7 +261,6 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
-    /// Flushes the store. After an error no more attempts begin.
     pub fn flush(&mut self) {
         if !self.is_lost
             && let Err(error) = self.pass.store.flush(Until::Idle)
@@ -318,7 +308,6 @@ impl Dispatcher {
         self.tally.stopped.get_or_insert(why);
     }
 
-    /// Stops the pass if somebody has paused the queue.
     fn obey_pause(&mut self) {
         if !self.is_cut_short()
             && let Some(pause) = self.pass.observer.paused()
@@ -448,7 +437,6 @@ impl Dispatcher {
     }
 }
 
-/// At most `most` ids, and dots in place of the others.
 fn first_of(ids: impl ExactSizeIterator<Item: ToString>, most: usize) -> String {
     let more = (ids.len() > most).then(|| "...".into());
     let list: Vec<_> = ids.take(most).map(|id| id.to_string()).chain(more).collect();

@@ -55,7 +55,6 @@ impl Dispatcher {
         Ok(accepted)
     }
 
-    /// Rehearses each of these records, after the successes of others.
     fn rehearse_each(
         &mut self,
         due: Vec<DueRecord>,

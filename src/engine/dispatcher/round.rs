@@ -16,7 +16,6 @@ use crate::handlers::{Job, Submit};
 /// Maximum number of candidates that a write passes on, so that the store can claim some.
 const MOST_NEXT: usize = 128;
 
-/// A claimed record that is due.
 pub(super) struct DueRecord {
     pub record: Arc<Record>,
     pub slot: Option<Slot>,
@@ -106,8 +105,7 @@ impl Dispatcher {
         self.write(ended, &[]).map(|_| ())
     }
 
-    /// Writes the outcomes of ended attempts and the charges of claimed records in one round trip, and reports the
-    /// outcomes. Returns the results of the charges; without a column to charge, all are written.
+    /// Writes outcomes and charges in one round trip, and reports the outcomes. Returns the results of the charges.
     fn write(&mut self, ended: &[Attempt], claimed: &[DueRecord]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let mut writes = Vec::with_capacity(ended.len() + claimed.len());
@@ -160,8 +158,7 @@ impl Dispatcher {
         }
     }
 
-    /// Gives the charged records to the handler, and returns their number. If the pass was just stopped, they are
-    /// interrupted, and the next round reverts their charges.
+    /// Gives charged records to the handler. Returns their number. After a stop, the next round reverts the charges.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (DueRecord, WriteResult)>,
@@ -207,8 +204,7 @@ impl Dispatcher {
         count
     }
 
-    /// Handles the result of a charge, and returns the guards that it left, if any. `None` if the record was not charged
-    /// and has been released.
+    /// Handles the result of a charge. Returns the guards that it left; `None` if the record was released uncharged.
     fn after_charge(&mut self, due: &DueRecord, result: WriteResult) -> Option<Option<Guards>> {
         let DueRecord { record, slot } = due;
         match result {

@@ -1,6 +1,5 @@
-//! Records whose last attempt has not reported back, in a store that loses claims with a session. The pass that
-//! began the attempt may have just lost its claims, and is about to claim them again. So another pass that
-//! claims such a record releases it, and tries it only after nobody has claimed it for some seconds.
+//! Records whose last attempt has not reported back, in a store that loses claims with a session. The pass that made it
+//! may be about to claim the record again, so another pass tries it only after nobody has claimed it for some seconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Monotonic};
@@ -9,8 +8,7 @@ use backlog_schedule::{Id, Instant, Record};
 
 use crate::engine::due_queue::Candidate;
 
-/// Number of further claims of such a record before it is tried, and the time between them. A living holder claims it
-/// again within milliseconds.
+/// Number of further claims before a try, and the time between them. A living holder claims again within milliseconds.
 const CLAIMS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -22,7 +20,6 @@ pub struct Unreported {
 
 struct Waiting {
     begun: AttemptColumns,
-    /// Number of further claims that succeeded.
     claimed: u32,
     is_being_claimed: bool,
 }

@@ -28,15 +28,11 @@ pub struct CoProcess {
     /// The last reply, or the last time without a record in flight.
     pub quiet_since: Monotonic,
     pub has_answered: bool,
-    /// True once the log says that no reply has come.
     pub has_warned: bool,
-    /// True if it answered after its timeout.
     pub answers_late: bool,
     /// Its standard input, non-blocking. `None` once it is closed.
     stdin: Option<OwnedFd>,
-    /// Bytes to send.
     pub outgoing: VecDeque<u8>,
-    /// True if a part of a line was sent.
     is_in_mid_line: bool,
     closes_input: bool,
     received: Vec<u8>,
@@ -50,7 +46,6 @@ pub enum CoProcessEnd {
     PassDone,
     /// No reply came within the timeout.
     TimedOut { has_unread_input: bool },
-    /// It wrote a line that is not a reply.
     BadReply,
     /// The claim of a record in flight was lost, or `backlog stop` named the record.
     ClaimLost,
@@ -105,7 +100,6 @@ impl CoProcess {
         self.process.deadline.or(silent_at.filter(|_| self.is_serving()))
     }
 
-    /// Closes its input, and lets it run until this instant.
     pub fn close_input_by(&mut self, reason: CoProcessEnd, at: Monotonic) {
         if self.is_serving() {
             self.closes_input = true;
@@ -117,7 +111,6 @@ impl CoProcess {
         self.process.set_deadline(reason, at);
     }
 
-    /// Enforces its deadline.
     pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
             let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
@@ -194,7 +187,6 @@ impl CoProcess {
     }
 }
 
-/// Logs the standard error of a co-process.
 fn log_stderr(log: &mut Tail, chunk: &[u8]) {
     log.push(chunk, |line| log::info!("handler: {}", legible(line)));
 }

@@ -34,7 +34,6 @@ const RESTARTS: u32 = 3;
 /// Time from the first record until the log says that no reply has come.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// A supervisor for each co-process.
 pub struct Stream {
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<StreamState>,
@@ -48,7 +47,6 @@ struct StreamState {
     closing: AtomicBool,
     restarts: AtomicU32,
     faults: AtomicU64,
-    /// Errors that were logged, of all co-processes.
     logged_faults: Mutex<HashSet<Cause>>,
 }
 

@@ -94,7 +94,6 @@ impl Supervisor {
         }
     }
 
-    /// Sends as many queued records as fit in the window.
     fn feed(&mut self) {
         let is_ending = self.running.as_ref().is_some_and(|running| !running.is_serving());
         if self.queue.is_empty() || is_ending {
@@ -132,7 +131,6 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Queues a line for the co-process, and starts one if none runs.
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
@@ -199,7 +197,6 @@ impl Supervisor {
         at.filter(|_| is_new && !self.in_flight.is_empty())
     }
 
-    /// Logs once that no reply has come.
     fn warn_if_silent(&self, running: &mut CoProcess) {
         if self.warns_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.sent.len() as u64, "record");
@@ -261,8 +258,7 @@ impl Supervisor {
         self.last_end = Some("the handler wrote a line that is not a reply".into());
     }
 
-    /// Settles or requeues the records of an ended co-process. If it exited or timed out, the oldest record fails, because
-    /// it may have caused the end.
+    /// Settles or requeues records of an ended co-process. After an exit or timeout the oldest fails as likely cause.
     fn handle_end(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let read = self.read_replies(&mut running);

@@ -68,7 +68,6 @@ fn is_address(bare: &str) -> bool {
     is_number || bare.parse::<Ipv6Addr>().is_ok()
 }
 
-/// True if the text consists of the ASCII labels of a host name.
 pub fn is_name(text: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_legal))

@@ -42,7 +42,6 @@ pub struct Webhook {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GivesUp {
     pub on_4xx: bool,
-    /// HTTP status codes, or exit codes.
     pub on: Vec<u16>,
 }
 
@@ -56,7 +55,6 @@ impl Webhook {
 pub const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
 
-/// Headers that users cannot set.
 const RESERVED_HEADERS: [&str; 7] = [
     "host",
     "content-length",
@@ -142,7 +140,6 @@ pub enum IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Parses the template of the key. An empty one turns the key off.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Ok(Self::None);
@@ -161,8 +158,7 @@ impl IdempotencyKey {
         template.into_iter().flat_map(Template::columns)
     }
 
-    /// The key of a record. Each series of attempts has its own, because a receiver repeats its answer to a known key,
-    /// errors included.
+    /// The key of one series of attempts, because a receiver repeats its answer to a known key, errors included.
     pub fn fill(
         &self,
         name: &str,
@@ -194,7 +190,6 @@ const SHORTEST: usize = 24;
 
 const MAKE_ONE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
 
-/// Base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

@@ -15,7 +15,6 @@ use super::hosts::is_name;
 /// All characters but the unreserved ones of RFC 3986, so that no value is read as punctuation.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Characters of a URL besides letters and digits.
 const PUNCTUATION: &str = "-._~:/?#[]@!$&'()*+,;=%";
 
 #[derive(Clone)]
@@ -65,7 +64,6 @@ impl Target {
         self.authority.columns().chain(self.rest.columns())
     }
 
-    /// True if records name the host or the port of the request.
     pub fn has_column_in_authority(&self) -> bool {
         self.authority.columns().next().is_some()
     }
@@ -149,7 +147,6 @@ fn check_path(rest: &str) -> Result<()> {
 
 pub type ColumnValues<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A text with placeholders.
 #[derive(Clone)]
 pub struct Template {
     what: &'static str,
@@ -159,7 +156,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// Splits a text at its braces. `check` checks the text between them.
     pub fn parse(text: &str, what: &'static str, check: fn(&str) -> Result<()>) -> Result<Self> {
         let mut columns = Vec::new();
         let mut rest = text;
@@ -176,7 +172,6 @@ impl Template {
         Ok(Self { what, columns, rest: rest.into() })
     }
 
-    /// The names in braces, each as often as it appears.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|(_, name)| name.as_str())
     }

@@ -100,7 +100,6 @@ impl Connector for ProbingConnector {
     }
 }
 
-/// Reads the certificates of the file, or of the system if there is none.
 pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let found = match ca_file {
         Some(path) => tls_roots::from_file(path)?,
@@ -119,7 +118,6 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
 /// A valid proxy, with the hosts that are reached directly.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// Variable that names it.
     pub variable: &'static str,
     pub proxy: ureq::Proxy,
 }
@@ -192,7 +190,7 @@ impl<R: Resolver> Resolver for HostResolver<R> {
     }
 }
 
-/// True unless the address is of this host, of a private or shared network, link-local, for benchmarks, multicast or reserved.
+/// True unless the address is of this host, private, shared, link-local, for benchmarks, multicast or reserved.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !matches!(

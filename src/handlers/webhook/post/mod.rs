@@ -28,7 +28,6 @@ pub use outcome::{RequestInfo, failure_outcome};
 /// Number of consecutive requests without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
 
-/// Timeout of [`probe`].
 const PROBE: Duration = Duration::from_secs(5);
 
 /// Connects to the server of a webhook as a request does, and sends nothing.
@@ -42,7 +41,6 @@ pub fn probe(webhook: Webhook) -> Result<()> {
     }
 }
 
-/// Worker threads that make one request at a time each.
 pub struct Post {
     workers: Workers,
     shared: Arc<PostState>,
@@ -89,8 +87,7 @@ impl Handler for Post {
         self.workers.start(jobs);
     }
 
-    /// Abandons the requests. The receiver may still process one: the idempotency key shows that the next request is the
-    /// same.
+    /// Abandons the requests. A receiver may still process one; the idempotency key shows that the next is the same.
     fn interrupt(&self, ids: &[Id], _: Duration) {
         let abandoned: Vec<_> = {
             let mut in_flight = lock(&self.shared.in_flight);
@@ -176,7 +173,6 @@ type Answered = (Outcome, Option<u16>);
 /// Maximum number of bytes read of an answer. The connection is closed after a longer one.
 const MOST_READ: u64 = 64 * 1024;
 
-/// HTTP client for several threads, with a pool of connections.
 struct Client {
     webhook: Webhook,
     context: HandlerContext,
@@ -202,8 +198,7 @@ impl Client {
         Ok(Self { direct, proxied, common, webhook, context })
     }
 
-    /// Sends one record at most once, and waits for the answer. It is an error if the values of the record make no legal
-    /// request.
+    /// Sends one record at most once, and waits for the answer. It is an error if its values make no legal request.
     fn send(&self, record: &Record, body: &[u8], now: Instant) -> Result<Answered> {
         let Webhook { target, hosts, .. } = &self.webhook;
         let uri = target.fill(&|column| value(record, column))?;
@@ -216,7 +211,6 @@ impl Client {
         Ok(answered.unwrap_or_else(|outcome| (outcome, None)))
     }
 
-    /// The response, or the outcome of a request without one.
     fn run(&self, request: http::Request<&[u8]>) -> Result<Response<Body>, Outcome> {
         let (uri, timeout) = (request.uri().clone(), self.context.timeout);
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));

@@ -17,7 +17,6 @@ use ureq::{Error, Timeout};
 use super::agent::{ConnectError, Proxy};
 use crate::handlers::GivesUp;
 
-/// Maximum number of characters of a server's message.
 const MAX_MESSAGE_CHARS: usize = 200;
 const MAX_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Keys of error messages in JSON, the most precise first.
@@ -114,7 +113,6 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// The parts of a request that error messages name.
 #[derive(Debug)]
 pub struct RequestInfo<'a> {
     pub uri: &'a Uri,

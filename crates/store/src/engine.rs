@@ -87,7 +87,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         Ok(table.due(query))
     }
 
-    /// A search around an unreadable row: the statement for one row, with its number as last parameter, and all numbers.
+    /// A search around an unreadable row: a statement for one row, whose number is its last parameter, and the numbers.
     fn row_by_row(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }

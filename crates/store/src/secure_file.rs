@@ -28,11 +28,9 @@ pub const STICKY: u32 = 0o1000;
 
 /// Flags against files of other users: they do not block, become the controlling terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// Flags of a directory in which other files are opened.
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const OPEN_ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Tries to lock a file, and the pause between them.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -52,7 +50,6 @@ pub fn file_type(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-/// True if both belong to the same file, whatever its names are.
 pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
@@ -69,14 +66,12 @@ pub fn read_with_directory(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metada
     Ok((bytes, found, File::from(followed.directory).metadata()?))
 }
 
-/// Reads certificates, keys or a file in /proc.
 pub fn read_large(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path.as_ref(), OFlags::RDONLY)?.take(LONGEST_LARGE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Opens an existing regular file, without waiting.
 pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
     if file_type(&fstat(&file)?) == FileType::RegularFile {
@@ -177,8 +172,7 @@ pub fn write_and_rename(
     })
 }
 
-/// Sets the owner, the group and the mode of a file, as far as this user can. If the group cannot be set, the group of
-/// the file gets only the permissions of others.
+/// Sets owner, group and mode as far as this user can. If the group differs, it gets only the permissions of others.
 pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Result<()> {
     let group = Some(Gid::from_raw(gid));
     if fchown(&file, Some(Uid::from_raw(uid)), group).is_err() {
@@ -269,8 +263,7 @@ impl Followed {
         openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
-    /// Locks the file against other updates of this user, by a lock file that nobody else can open. Without the lock,
-    /// the metrics of a line may be those of its last pass but one.
+    /// Locks out other updates, by a file that no other user can open. If that fails, metrics may be of an older pass.
     fn lock(&self) -> Option<OwnedFd> {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;

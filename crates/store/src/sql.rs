@@ -179,7 +179,6 @@ impl Table {
         format!("ORDER BY {}", self.order_terms(order))
     }
 
-    /// The terms of an order, also for an index.
     pub fn order_terms(&self, order: Order) -> String {
         let (column, of_column, of_ids) = self.sort(order);
         let ids = self.id.iter().map(|column| (column, of_ids));
@@ -239,8 +238,7 @@ impl Table {
         if is_renewed { self.pending() } else { self.due_rows(&Status::PENDING) }
     }
 
-    /// Condition of rows of the queue with one of these statuses, and maybe of others. It includes rows that wait until
-    /// they are due.
+    /// Condition of rows of the queue, due or waiting, with one of these statuses, and maybe of others.
     pub fn rows_with_status(&self, statuses: &[Status]) -> String {
         let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));
         let archived = self.archived.clone().filter(|_| statuses.contains(&Status::Archived));
@@ -255,7 +253,6 @@ impl Table {
         self.with_statuses(statuses, self.condition.clone())
     }
 
-    /// Condition of rows with one of these statuses that meet another condition, and maybe of others.
     fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
         let mut terms = Vec::new();
         // A partial index on pending rows serves only its own condition.
@@ -330,7 +327,6 @@ impl Table {
         Some(if arms.is_empty() { NEVER.into() } else { arms.join(" OR ") })
     }
 
-    /// The columns of facts that a window needs, and the beginning of the last error.
     pub fn facts(&self, window: &Window) -> String {
         let columns = self.selected(self.fact_columns(window), false);
         match self.snooze_column(window) {
@@ -399,7 +395,6 @@ impl Table {
         )
     }
 
-    /// A statement for the ids and dates of rows that may lack a readable insertion date.
     pub fn undated(&self, query: &Query) -> String {
         let statuses = self.due_rows(&query.statuses);
         let parts = self.dialect.undated(self, &query.window).into_iter();
@@ -407,7 +402,6 @@ impl Table {
         joined(parts, " UNION ALL ")
     }
 
-    /// The head of a row, these columns, and the last error, truncated for display.
     pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
         let error =

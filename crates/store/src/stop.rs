@@ -1,7 +1,5 @@
 //! The stop of a pass: signals, its time limit and errors end the engine, the handlers and the store in stages.
-//!
-//! The engine, the handlers and the store each have a reference to the stop. A thread that polls waits for the
-//! descriptor of the next stage; any other thread checks the stage before it begins something.
+//! A thread that polls waits for the descriptor of the next stage; any other thread checks the stage before new work.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,8 +28,7 @@ pub enum Stage {
 /// Time in which the same signal counts once: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// Number of checks for a signal to the pass after its handler was signalled, because it may arrive late on a busy
-/// machine.
+/// Checks for a signal to the pass after its handler was signalled, because it may arrive late on a busy machine.
 const SIGNAL_CHECKS: usize = 10;
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
@@ -39,9 +36,7 @@ pub struct Stop {
     pub clock: Clock,
     /// Time for running handlers to end.
     pub grace: Duration,
-    /// The time limit of the pass.
     pub deadline: Option<Monotonic>,
-    /// Shared with all parts.
     first_signal: Arc<OnceLock<(i32, Monotonic)>>,
     /// A descriptor for each stage but the first, readable once the stage is reached.
     stage_fds: [OwnedFd; 3],
@@ -111,7 +106,6 @@ impl Stop {
         self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
     }
 
-    /// True if the pass, or this part of it, is ending or past its time limit.
     pub fn is_stopping(&self) -> bool {
         self.stage() >= Stage::Ending || self.is_past_deadline()
     }
@@ -149,8 +143,7 @@ impl Stop {
         self.first_signal.get().map(|(signal, _)| *signal)
     }
 
-    /// Waits up to half a second for a signal to the pass, and returns true if there is one. The outcome of a handler that
-    /// a signal has ended depends on it: a shutdown signals every process, and the handler may be the first one.
+    /// Waits up to 500 ms for a signal to the pass: a shutdown signals every process, perhaps a handler first.
     pub fn wait_for_signal(&self) -> bool {
         for _ in 0..SIGNAL_CHECKS {
             let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);

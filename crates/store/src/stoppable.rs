@@ -51,8 +51,7 @@ impl Stoppable {
         Ok(opened)
     }
 
-    /// Starts the thread that interrupts statements. Without a deadline it starts only with the work: before that,
-    /// signals end the program at once, and an idle pass saves a thread.
+    /// Starts the interrupting thread. Without a deadline an idle pass needs none: signals end it at once.
     fn start_interrupter(&mut self) -> Result<()> {
         let Some(mut interrupt) = self.interrupt.take() else { return Ok(()) };
         let retry = self.retry.clone();
@@ -204,8 +203,7 @@ fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
     }
 }
 
-/// The time until the next check, or `None` after a long silence of the server. A machine that was suspended may still
-/// have its sessions, which one more heartbeat finds out.
+/// The time to the next check; `None` after a long silence. A suspended machine first tries its sessions once more.
 fn interval_after(interval: Duration, silent_for: Duration) -> Option<Duration> {
     match silent_for >= MAX_SILENCE {
         true => (interval < ONE_HEARTBEAT).then_some(ONE_HEARTBEAT),

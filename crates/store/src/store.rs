@@ -13,12 +13,10 @@ use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteRe
 /// The due rule: decides for each record that a query selects.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
-/// A store that several threads can use one after the other.
 pub type BoxedStore = Box<dyn Store + Send>;
 
 /// Reads of a pass. They neither write nor lock.
 pub trait Reader {
-    /// Reads one page of the ids of due records.
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page>;
 
     /// Reads one record for display, without its payload.
@@ -26,13 +24,11 @@ pub trait Reader {
 }
 
 /// Claims and writes of a pass. All claims end with the process that holds them (in pgmq after a timeout).
-///
 /// [`Retrying`](crate::retry::Retrying) and [`Stoppable`](crate::Stoppable) wrap a store.
 pub trait Store: Reader {
     fn limits(&self) -> Limits;
 
-    /// Claims records that nobody holds, and reads them. The results are in the order of the ids. A queue returns the
-    /// records that it hands out instead.
+    /// Claims records that nobody holds and reads them, in the order of the ids. A queue returns records of its choice.
     fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>>;
 
     /// Writes outcomes and charges, so that they survive this process. Claims some of the `next` candidates where that
@@ -44,12 +40,10 @@ pub trait Store: Reader {
 
     fn flush(&mut self, until: Until) -> Result<()>;
 
-    /// Makes the writes that each record may need, and rolls all of them back. `held` are the successes of the records
-    /// that this pass has claimed, in case records conflict with each other.
+    /// Makes and rolls back writes that records may need. `held` are successes of claimed records, which may conflict.
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
-    /// Tries each end of a record and its restoration, and rolls them back. One of the ends follows the last attempt,
-    /// whose number is `_most`. Returns the reason if the record would be lost.
+    /// Rehearses the ends of a record, one after attempt `_most`, and its restoration. Returns why it would be lost.
     fn rehearse_way_back(&mut self, _: &Arc<Record>, _most: u32) -> Result<Option<String>> {
         Ok(None)
     }
@@ -79,7 +73,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits of a local store, which cannot lose claims.
     pub fn local(most_claims: usize) -> Self {
         Self { most_claims, can_lose_claims: false, looks_ahead: false, hold_off: None }
     }
@@ -124,10 +117,8 @@ pub struct Begun {
     pub heartbeat: Option<Heartbeat>,
 }
 
-/// Schedule of [`Store::keep_claims`].
 pub struct Heartbeat {
     pub interval: Duration,
-    /// The sessions that hold the claims, if any.
     pub sessions: Option<Arc<dyn Sessions>>,
 }
 
@@ -157,7 +148,6 @@ pub type Interrupter = Box<dyn FnMut() + Send>;
 #[derive(Debug, Default)]
 pub struct Page {
     pub ids: Vec<Id>,
-    /// The start of the next page; `None` after the last one.
     pub next: Option<SortKey>,
     /// The error that cut the page short, if any.
     pub broken: Option<String>,

@@ -192,7 +192,6 @@ impl<E: Engine> SqlDatabase<E> {
         result.map(|flow| flow.is_continue().then_some(rows))
     }
 
-    /// Pending records whose due column does not hold a date.
     fn unread_due_dates(&mut self) -> DbResult<Undated> {
         let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
         let Some(due) = table.due_column() else { return Ok(found) };

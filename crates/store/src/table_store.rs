@@ -22,7 +22,6 @@ use crate::writes::{
     WriteResult,
 };
 
-/// A table, with the means to claim its records.
 pub struct TableStore<E: Engine> {
     // Dropped in this order: the claims first, the connection after them.
     pub locks: E::Locks,
@@ -107,8 +106,7 @@ impl<E: Engine> TableStore<E> {
         Ok(results)
     }
 
-    /// Writes rows. If one statement does not suffice, SQLite does so in a transaction; on PostgreSQL outcomes and charges
-    /// are two statements of one round trip.
+    /// Writes rows: in SQLite several statements in a transaction, on PostgreSQL outcomes and charges in one round trip.
     fn write_open(
         &mut self,
         writes: &[RowWrite],
@@ -175,13 +173,12 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Selects the writes that are still safe although their claims were interrupted: another pass may have tried these
-    /// records.
+    /// Selects the writes that are still safe after interrupted claims: another pass may have tried the records.
     ///
-    /// If no other pass has the record, an outcome is written if the row still has the guards of its own charge. It is also written if the row is again
-    /// as it was before the charge, because a crash of the server can undo one. A success is also written if the row is
-    /// merely pending, because the work is done; its counters then belong to another attempt, and stay. No attempt
-    /// begins after an interrupted claim.
+    /// If no other pass has the record, an outcome is written if the row still has the guards of its own charge, or is
+    /// again as it was before the charge, because a crash of the server can undo one. A success is also written if the
+    /// row is merely pending, because the work is done; its counters then belong to another attempt, and stay. No
+    /// attempt begins after an interrupted claim.
     fn fence<'a>(
         &self,
         writes: &NumberedWrites<'a>,

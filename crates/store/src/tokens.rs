@@ -74,7 +74,6 @@ pub fn identifiers(sql: &str) -> HashSet<String> {
     tokens(sql).iter().filter_map(name).collect()
 }
 
-/// The condition of a CREATE INDEX statement for a partial index.
 pub fn condition_of_index(created: &str) -> Option<&str> {
     let tokens = tokens(created);
     let condition = tokens.iter().find(|token| token.is("where"))?;
@@ -85,7 +84,6 @@ fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || ['_', '$'].contains(&c)
 }
 
-/// The closing quote of a string or name that begins with a character.
 fn closing(first: char) -> Option<char> {
     match first {
         '\'' | '"' | '`' => Some(first),

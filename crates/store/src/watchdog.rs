@@ -1,18 +1,14 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
-//! When a pass is killed, the kernel releases its claims at once, but its handlers go on during the next pass. So each
-//! pass has a watchdog with a duplicate descriptor of the claims' file, or of the session's socket, which keeps the
-//! locks. It reads from a socket whose other end only the pass has. When that end is closed, the watchdog kills all
-//! processes with the mark of the pass.
+//! When a pass is killed, the kernel releases its claims at once, but its handlers go on. So the watchdog has a
+//! duplicate descriptor of the claims' file, or of the session's socket, which keeps the locks. It reads from a socket
+//! whose other end only the pass has. When that end is closed, the watchdog kills all processes with the mark.
 //!
-//! The mark has two parts: a token in the environment, and a descriptor of a pipe that all descendants of the pass
-//! inherit under the same number, even if they reset the environment, as `su -` does. The token comes over the socket,
-//! because all users can read a command line.
+//! The mark is a token in the environment, and a pipe that all descendants inherit under the same number, even if they
+//! reset the environment, as `su -` does. The token comes over the socket, because all users can read a command line.
 //!
-//! Claims on pgmq messages expire unless the pass extends them. So the pass also sends a deadline, at which the
-//! watchdog ends the handlers of a pass that is stopped or suspended.
-//!
-//! A watchdog that dies is replaced, and [`super::state_dir`] notes one that dies with its pass.
+//! Claims on pgmq messages expire, so the pass also sends a deadline, at which the watchdog ends the handlers of a pass
+//! that is stopped or suspended. A dead watchdog is replaced; [`super::state_dir`] notes one that dies with its pass.
 
 use std::fs;
 use std::io::ErrorKind::{ConnectionReset, Interrupted};
@@ -66,7 +62,6 @@ struct Watched {
     token: String,
     /// The descriptor that handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
-    /// The [time since boot](since_boot) at which the watchdog ends the handlers.
     deadline: Option<Duration>,
 }
 
@@ -173,7 +168,6 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     Ok((child, socket))
 }
 
-/// Runs the watchdog: waits for the end of the pass, and kills its handlers unless it ended normally.
 pub fn run_watchdog() -> Result<()> {
     // For anybody but a pass it would only be a means to kill processes.
     let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
@@ -265,7 +259,6 @@ const QUIET_SCANS: u32 = 3;
 const MAX_SCANS: u32 = 2_000;
 const SCAN_PAUSE: Duration = Duration::from_millis(1);
 
-/// The mark of a pass's descendants: a token in the environment, or a descriptor of a pipe.
 pub struct Mark {
     variable: Vec<u8>,
     /// The number of the descriptor and `pipe:[NUMBER]`, if known.
@@ -295,7 +288,6 @@ impl Mark {
         bail!("could not end the handlers of a killed pass: they keep starting others")
     }
 
-    /// Kills the processes with the mark that exist now. Returns their number.
     fn kill_found(&self) -> Result<usize> {
         let mut killed = Vec::new();
         for entry in fs::read_dir("/proc").context("could not read /proc")? {

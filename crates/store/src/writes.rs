@@ -6,10 +6,9 @@ use backlog_schedule::{Instant, Record, Settlement, Transition, Value};
 
 use crate::error::Refusal;
 
-/// Values of the guard columns of a row. A write is made only if the row still has them.
-///
-/// After a charge these are the [`Table::charge_columns`] as triggers and the table itself left them. Where claims
-/// cannot be lost the [`Table::guard_columns`] suffice.
+/// Values of the guard columns, which a row must still have to be written. After a charge these are the
+/// [`Table::charge_columns`] as triggers and the table itself left them. Where claims cannot be lost the
+/// [`Table::guard_columns`] suffice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Guards(pub Vec<Value>);
 
@@ -50,7 +49,6 @@ impl<'a> RowWrite<'a> {
         self.settlement.transition == Transition::Renewed
     }
 
-    /// The result after the row was written; `guards` are those of the written row.
     pub(crate) fn result(&self, guards: Guards) -> WriteResult {
         if self.begins() { WriteResult::Charged(guards) } else { WriteResult::Written }
     }
@@ -61,7 +59,6 @@ pub enum WriteResult {
     Written,
     /// A success was written although the claim was lost and another attempt may have begun.
     WrittenAfterLoss,
-    /// A charge was written, and left these guards.
     Charged(Guards),
     /// The application changed or deleted the row meanwhile, so nothing was written.
     ChangedMeanwhile,
@@ -74,10 +71,8 @@ pub enum WriteResult {
 /// Reason for a write that silently changed nothing, as after a trigger's RAISE(IGNORE).
 pub const IGNORED: &str = "the table ignored the change";
 
-/// Reason against a success that leaves the record pending.
 pub const STILL_PENDING: &str = "it would still be pending: its condition is still true";
 
-/// Reason against a restoration that leaves the record where it was.
 pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore the columns that make \
                                its condition true";
 
@@ -92,8 +87,7 @@ pub enum RowConstraints {
     AcrossRows,
 }
 
-/// The writes that a record may need: chains of an optional charge and an outcome. All records have chains of the same
-/// form.
+/// The writes that a record may need: chains of an optional charge and an outcome, of the same form for all records.
 #[derive(Debug)]
 pub struct PossibleWrites {
     pub record: Arc<Record>,
@@ -101,7 +95,6 @@ pub struct PossibleWrites {
 }
 
 impl PossibleWrites {
-    /// One write of one chain; `charged` are the guards that its charge left.
     pub(crate) fn write<'a>(
         &'a self,
         chain: usize,
@@ -134,7 +127,6 @@ pub enum Rehearsal {
     Blocked,
     /// Another session has the row or an entry of a unique index locked, for this reason.
     Locked(String),
-    /// The row no longer matches the record.
     ChangedMeanwhile,
     Refused(String),
 }

@@ -10,13 +10,11 @@ use crate::mapping::StatusValues;
 pub struct Column {
     /// The text of the expression if it is one.
     pub name: String,
-    /// An SQL expression over the columns of the row, not a column.
     pub is_expression: bool,
     pub declared: String,
     pub column_type: ColumnType,
     /// The labels of an enumeration type.
     pub allowed_values: Option<Vec<String>>,
-    /// Maximum number of characters, if the type has one.
     pub max_chars: Option<usize>,
     pub max_number: Option<i64>,
     /// The rowid of SQLite, the only column that always holds an integer there.
@@ -74,7 +72,6 @@ impl Column {
         if self.is_expression { format!("({}\n)", self.name) } else { quote(&self.name) }
     }
 
-    /// Converts a value to the type of the column, if possible.
     pub fn convert(&self, value: &Value) -> Value {
         let text = || value.to_string();
         let converted = match (self.column_type, value) {
@@ -110,12 +107,10 @@ impl Column {
         matches!((value, self.max_number), (Value::Integer(number), Some(most)) if *number > most)
     }
 
-    /// Its name in messages.
     pub fn label(&self) -> &str {
         if self.is_expression { "date_inserted" } else { &self.name }
     }
 
-    /// Limits a number to the largest one that the column can hold.
     pub fn clamp(&self, value: Value) -> Value {
         match self.max_number.filter(|_| self.is_too_small_for(&value)) {
             Some(most) => Value::Integer(most),
@@ -129,7 +124,6 @@ impl Column {
         self.column_type == ColumnType::Text && self.max_chars.is_none_or(|most| most >= LONGEST)
     }
 
-    /// Truncates text to the length of the type, as of VARCHAR(255).
     pub fn truncate(&self, text: &str) -> String {
         match self.max_chars {
             Some(most) if most < text.len() => text.chars().take(most).collect(),
@@ -146,7 +140,6 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The columns without duplicates by name.
 pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Column> {
     let mut distinct: Vec<&Column> = Vec::new();
     for column in columns {
@@ -161,7 +154,6 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The name in SQL, quoted only if that is necessary.
 pub fn quoted_if_needed(name: &str) -> String {
     const RESERVED: &str =
         "order group user end when to from select where default check references";
@@ -206,7 +198,6 @@ impl Membership {
     }
 }
 
-/// The status column, with the values of each status.
 pub struct Statuses {
     /// `None` if only the condition of the queue decides which rows are pending.
     pub column: Option<Column>,

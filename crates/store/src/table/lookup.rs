@@ -14,10 +14,8 @@ use crate::mapping::{
 };
 use crate::table::Dialect;
 
-/// Default column for the payloads of `add`.
 const PAYLOAD: &str = "PAYLOAD";
 
-/// Hint for a column with dates in an unknown format.
 const READABLE: &str = "dates are read as 2026-11-21 03:40, 20261121034000 or seconds since 1970 \
                         (docs/tables.md#dates): name another column, or add a generated one in \
                         such a format";
@@ -58,7 +56,6 @@ struct Lookup<'a> {
 }
 
 impl Table {
-    /// Finds the table and its mapped columns. An error lists the names that exist.
     pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Self> {
         let table = find(catalog, mapping, clock)?;
         check_roles(&table)?;
@@ -90,7 +87,6 @@ pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
     format!("no {what} {name:?}; {what}s here: {others}")
 }
 
-/// Hint for a column that does not have its usual name.
 pub fn naming(key: &str) -> String {
     format!("set {key} = \"COLUMN\" in backlog.toml, or pass --set {key}=COLUMN")
 }
@@ -373,7 +369,6 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    /// Complaints about the columns of dates and failures.
     fn complaints(
         &self,
         mapping: &Mapping,
@@ -446,8 +441,7 @@ impl Lookup<'_> {
         )))
     }
 
-    /// The complaint about a column that cannot hold the count of failures, or the last failure. One valid sample is
-    /// enough.
+    /// The complaint about a column that cannot hold counts or last failures. One valid sample is enough.
     fn unusable(
         &self,
         is_count: bool,
@@ -533,7 +527,6 @@ fn is_digits(value: &Value) -> bool {
 
 const AFTER: &str = "THEN 1 END FROM";
 
-/// A statement that checks a condition.
 pub struct ConditionProbe<'a> {
     pub sql: String,
     condition: &'a str,
@@ -541,8 +534,7 @@ pub struct ConditionProbe<'a> {
 }
 
 impl<'a> ConditionProbe<'a> {
-    /// Both statements must be valid for a single expression; the first one rules `1) OR (1` out. `end` follows the
-    /// table.
+    /// Both must be valid for a single expression; the first one rules `1) OR (1` out. `end` follows the table.
     pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
         let probe = |before: String, after: String| Self {
             sql: format!("{before}{condition}{after}"),

@@ -38,7 +38,6 @@ pub struct Table {
     pub other_dates: Dates,
     /// Decides between the two instants of a local time that a clock repeats.
     pub clock: Clock,
-    /// The column that orders the records, with its direction, unless the insertion date does.
     pub order: Option<(Column, Order)>,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
@@ -46,15 +45,12 @@ pub struct Table {
     /// Errors in the columns of dates and failures, for commands that write them.
     pub complaints: Vec<String>,
     pub max_attempts: Option<Column>,
-    /// `failures` also counts the attempt that succeeds.
     pub counts_attempts: bool,
     /// The due date of a pending record: written with each failure, or kept by the store.
     pub due_at: Option<Column>,
     /// The store itself keeps `due_at`, as a queue of pgmq does.
     pub keeps_schedule: bool,
-    /// The condition of rows of the queue.
     pub condition: Option<String>,
-    /// The condition of archived rows, if no status marks them.
     pub archived: Option<String>,
     /// The columns that these conditions and the insertion date read.
     pub condition_columns: Vec<Column>,
@@ -83,7 +79,6 @@ pub trait Dialect: Sync {
         self.cell(column)
     }
 
-    /// The first characters of a column of text.
     fn prefix(&self, column: &Column, chars: usize) -> String;
 
     /// [`cell`](Self::cell), truncated if it is text.
@@ -110,7 +105,6 @@ pub trait Dialect: Sync {
     /// An instant to compare with [`inserted_at`](Self::inserted_at).
     fn instant(&self, at: Instant) -> String;
 
-    /// NULL comes last in this order.
     fn is_null_last(&self, order: Order) -> bool;
 
     /// A partial index serves only queries that repeat its condition verbatim.
@@ -255,9 +249,7 @@ impl Table {
     }
 }
 
-/// Requirements of commands, with errors for tables that do not meet them.
 impl Table {
-    /// Fails if the table does not count failures, or has no last failure if `needs_last_failure` is set.
     pub fn require_counter(&self, required_by: &str, needs_last_failure: bool) -> Result<()> {
         let (mut names, mut added) = (Vec::new(), Vec::new());
         let mut lacks = |name, definition| {
@@ -331,12 +323,10 @@ impl Table {
         Ok(())
     }
 
-    /// The insertion date of a record that is added now.
     pub fn date_inserted(&self, now: Instant) -> Value {
         self.inserted.spelling.write(now, &self.dates.zone)
     }
 
-    /// The column for the payloads of new records. Fails if the table cannot take any.
     pub fn require_payload(&self) -> Result<&Column> {
         let table = &self.name;
         if self.inserted.is_expression {

@@ -14,7 +14,6 @@ use crate::date::{Dates, LEAST};
 /// The text of a cell, or its value of another type.
 pub type Cell<'a> = Result<&'a str, Value>;
 
-/// A row of a statement.
 pub trait Cells {
     /// The cell at an index, which belongs to this column.
     fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
@@ -72,12 +71,10 @@ pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
 
 type IndexedColumn<'a> = (&'a Column, usize);
 
-/// A reader of the facts of a row.
 pub struct FactReader<'a> {
     table: &'a Table,
     id: Vec<IndexedColumn<'a>>,
     inserted: IndexedColumn<'a>,
-    /// The column that orders the records, unless `inserted` does.
     order: Option<IndexedColumn<'a>>,
     status: Option<IndexedColumn<'a>>,
     failures: Option<IndexedColumn<'a>>,
@@ -174,7 +171,6 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// The status in output: its name, or the value of a foreign one.
     pub fn status_text(&self, status: Status, row: &impl Cells, membership: Membership) -> String {
         match (status, self.status) {
             (Status::Foreign, None) => "not pending".into(),
@@ -235,7 +231,6 @@ impl Table {
         parts.map(|parts| Id::from(parts).full()).map_err(|_| display())
     }
 
-    /// The id at the beginning of a row, usable or not.
     pub fn display_id(&self, row: &dyn Cells) -> String {
         self.typed_id(row).unwrap_or_else(|unusable| unusable)
     }
@@ -271,8 +266,7 @@ impl<'a> RecordReader<'a> {
         Self::new(table, columns.into_iter().chain(&table.last_error))
     }
 
-    /// The head of a row and these columns in SQL, with the last error truncated. Not for a reader of all columns, whose
-    /// SQL is `Table::all_columns`.
+    /// The head and these columns in SQL, with the last error truncated. For all columns, see [`Table::all_columns`].
     pub fn sql(&self) -> String {
         let Self { table, columns, .. } = self;
         let errors = usize::from(table.last_error.is_some());
@@ -302,7 +296,6 @@ fn has_failed(
 const LONGEST_ID: usize = 4096;
 const TOO_LONG: &str = "longer than 4096 bytes";
 
-/// The part of an id in one column. The error is the reason why the value is none.
 fn id(value: &Value) -> Result<Id, &'static str> {
     match value {
         Value::Integer(id) => Ok(Id::Integer(*id)),

@@ -19,7 +19,6 @@ pub enum WriteVerb {
     Select,
 }
 
-/// A term of a guarded write: a column, its role and its value.
 pub struct Term<'a> {
     pub column: &'a Column,
     pub role: TermRole,
@@ -41,7 +40,6 @@ impl Term<'_> {
 }
 
 impl WriteVerb {
-    /// The verb in the key of a prepared statement.
     pub fn shape(self) -> char {
         char::from(b'0' + self as u8)
     }
@@ -203,8 +201,7 @@ impl Table {
         }
     }
 
-    /// The value for a due date. In an hour that a clock repeats, the date is read as in the first one: the value is
-    /// then an hour later.
+    /// The value for a due date, an hour later in an hour that a clock repeats, because it is read as in the first one.
     fn due_value(&self, column: &Column, at: Instant) -> Value {
         let zone = &self.dates.zone;
         let written = column.spelling.write(at, zone);
@@ -231,9 +228,8 @@ impl Table {
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
-    /// The columns that show that a row is still the record that was read or charged. A new row with the id of a
-    /// deleted one has another insertion date. The condition itself may depend on time or other rows, so only its
-    /// columns count.
+    /// The columns that show that a row is the record that was read or charged. A new row with a reused id has another
+    /// insertion date. The condition itself may depend on time or other rows, so only its columns count.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
         let date = Some(&self.inserted).filter(|column| !column.is_expression);
@@ -254,7 +250,6 @@ impl Table {
         distinct(self.guard_columns().into_iter().chain(self.mark_column()))
     }
 
-    /// The [`charge_columns`](Self::charge_columns) of a record as it was read.
     pub fn guards_as_read(&self, record: &Record) -> Guards {
         Guards(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
     }
@@ -269,7 +264,6 @@ impl Table {
         Guards(self.guard_columns().into_iter().map(value).collect())
     }
 
-    /// The values that a row must have besides its id.
     fn guards<'a>(&'a self, write: &'a RowWrite) -> impl Iterator<Item = Term<'a>> {
         let RowWrite { record, charged, is_fenced, .. } = write;
         let columns = if *is_fenced { self.charge_columns() } else { self.guard_columns() };

@@ -49,7 +49,6 @@ impl<E: Engine> TableStore<E> {
         Ok(rehearsed)
     }
 
-    /// Rehearses each record alone.
     fn rehearse_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<Rehearsal>> {
         // A table that refuses the first record usually refuses all of them.
         let is_accepted = match self.has_accepted_rehearsal && !E::WRITES_SINGLY {
@@ -186,8 +185,7 @@ impl<E: Engine> TableStore<E> {
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 
-    /// Rehearses a success, and both ways into the archive: by hand, and after the last attempt, whose number is
-    /// `most`. Returns a complaint if the record would be lost.
+    /// Rehearses a success, and the archive by hand and after attempt `most`. Returns a complaint about a lost record.
     pub(super) fn rehearse_ends(&mut self, record: &Arc<Record>, most: u32) -> Complaint {
         let at = self.retry.clock.now();
         let ends = [
@@ -285,7 +283,6 @@ impl<E: Engine> TableStore<E> {
         Ok(!self.write_rows(&[(0, &write)])?.is_empty())
     }
 
-    /// Reads the record again if its row exists and meets a condition.
     fn read_again(&mut self, record: &Record, condition: &str) -> DbResult<Option<Record>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let reader = RecordReader::without_payload(table);

@@ -69,7 +69,6 @@ pub fn run(scenario: &Scenario, line: &LineSchedule, clock: Clock) -> Result<Sim
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let every_secs = policy.every_secs();
-    // Passes begin with ticks.
     let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
     let first_pass = pass_at(start);
     let line_at = |now| {

@@ -61,7 +61,6 @@ impl SearchPlan {
             up_to: None,
             limit: PAGE,
         };
-        // The search after a key, then the search up to it.
         let split = |statuses: &[Status], key: Option<&SortKey>| {
             let before =
                 key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, SearchKind::Due));

@@ -60,7 +60,6 @@ pub struct SettledAttempt<'a> {
     pub number: u32,
     pub started_at: Instant,
     pub attempt: &'a Attempt,
-    /// The reason why the table refuses the error text, if it does.
     pub unstored: Option<&'a str>,
     /// Failures before the attempt. `None` without a counter.
     pub failures: Option<u32>,

@@ -161,7 +161,6 @@ fn json_document(
     secret: Option<&str>,
     has_backlog_id: bool,
 ) -> serde_json::Result<Vec<u8>> {
-    // The name as the table spells it.
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     let mut serializer = serde_json::Serializer::new(Vec::new());
     let mut object = serializer.serialize_map(None)?;

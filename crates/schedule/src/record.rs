@@ -288,7 +288,6 @@ pub enum Outcome {
         error: String,
         after: Option<Duration>,
     },
-    /// The handler says that no attempt can succeed.
     GiveUp {
         error: String,
     },

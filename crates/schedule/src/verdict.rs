@@ -35,7 +35,6 @@ pub enum Reason {
     ClockSetBack,
 }
 
-/// A reason why a record is never due under a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     NotPending,

@@ -11,7 +11,6 @@ use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
 
 const MOST_IN_A_ROW: usize = 10;
-/// Maximum number of records that one message names.
 const MOST_NAMED: usize = 50;
 
 #[derive(Default)]

@@ -72,7 +72,6 @@ pub struct Dispatcher {
     has_retried_busy: bool,
     /// True if the column for errors accepts our texts, false if not. `None` until it is known.
     takes_errors: Option<bool>,
-    /// The first record whose error text was refused, and the reason.
     unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,

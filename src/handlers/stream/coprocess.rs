@@ -46,6 +46,7 @@ pub enum CoProcessEnd {
     PassDone,
     /// No reply came within the timeout.
     TimedOut { has_unread_input: bool },
+    /// It wrote a line that is not a reply.
     BadReply,
     /// The claim of a record in flight was lost, or `backlog stop` named the record.
     ClaimLost,
@@ -241,7 +242,6 @@ pub fn id_matches(answered: &Value, id: &Id) -> bool {
     }
 }
 
-/// Advice for an id that a JavaScript handler may have rounded.
 pub fn rounding_advice(answered: &Value) -> &'static str {
     let parts = answered.as_array().map_or(std::slice::from_ref(answered), Vec::as_slice);
     if parts.iter().any(is_rounded) {

@@ -137,7 +137,6 @@ struct Mailbox {
     jobs: Mutex<Vec<Job>>,
     /// Records whose attempts are to end, each with its grace. Records of other mailboxes are among them.
     lost: Mutex<HashMap<Id, Duration>>,
-    /// Number of records without an answer.
     in_hand: AtomicUsize,
     wakeup: OwnedFd,
 }

@@ -223,7 +223,6 @@ impl Secret {
         Ok(Self(keys))
     }
 
-    /// One signature for each key. A receiver needs one of the keys.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
         let sign = |key: &SigningKey| {
             let hmac = key.clone().chain_update(format!("{id}.{timestamp_secs}."));

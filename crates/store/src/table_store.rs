@@ -106,7 +106,7 @@ impl<E: Engine> TableStore<E> {
         Ok(results)
     }
 
-    /// Writes rows: in SQLite several statements in a transaction, on PostgreSQL outcomes and charges in one round trip.
+    /// Writes rows: in SQLite several statements in a transaction, on PostgreSQL outcomes and charges in a round trip.
     fn write_open(
         &mut self,
         writes: &[RowWrite],

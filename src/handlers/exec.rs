@@ -159,7 +159,7 @@ impl Exec {
         command
     }
 
-    /// Waits until a command ends, and kills the rest of its process group. `lost` becomes readable when the claim is lost.
+    /// Waits until a command ends, and kills the rest of its group. `lost` becomes readable when the claim is lost.
     fn wait_for_end(
         &self,
         mut process: Process<EndReason>,

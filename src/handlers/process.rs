@@ -66,7 +66,7 @@ impl<Reason: Copy> Process<Reason> {
         Ok(Self { pid, ended, stdout, stderr, _its_outputs, end_reason, deadline, is_terminating })
     }
 
-    /// Waits for its end, its outputs or other descriptors, for at most `timeout`. Returns which are ready, in this order.
+    /// Waits for its end, outputs or other descriptors, for at most `timeout`. Returns which are ready, in this order.
     pub fn wait<'a>(
         &'a self,
         others: impl IntoIterator<Item = PollFd<'a>>,

@@ -119,8 +119,8 @@ static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// SIGPIPE, and all signals that this process does not ignore on behalf of a parent such as `nohup`. A signal outside of
-/// the set costs a system call. `None` if an ignored signal has no name.
+/// SIGPIPE, and all signals that this process does not ignore on behalf of a parent such as `nohup`. A signal outside
+/// of the set costs a system call. `None` if an ignored signal has no name.
 fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {
     let mut signals = SigSet::all();
     for signal in ignored.iter().filter(|signal| !LIBC_INTERNAL_SIGNALS.contains(signal)) {

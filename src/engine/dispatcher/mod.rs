@@ -410,7 +410,7 @@ impl Dispatcher {
         ended
     }
 
-    /// Adds the unusable and missing records of a search to the tally: once, although each search of a drain finds them.
+    /// Adds unusable and missing records of a search to the tally: once, although each search of a drain finds them.
     fn tally_search(&mut self) {
         if self.tally.incomplete.is_empty() {
             self.tally.incomplete.extend(self.due.broken.take());

@@ -123,7 +123,7 @@ impl CoProcess {
         }
     }
 
-    /// Reads and writes its pipes for at most `timeout`. Returns whether it has ended, and whether `wakeup` is readable.
+    /// Reads and writes its pipes for at most `timeout`. Returns true if it has ended, and if `wakeup` is readable.
     pub fn wait(
         &mut self,
         wakeup: &OwnedFd,

@@ -89,7 +89,6 @@ impl Catalog for Connection {
                 bail!("{condition:?} is not a condition: write values, not parameters")
             }
             Ok(_) => Ok(()),
-            // The caller explains it.
             Err(error) if is_busy(&error) => Err(error.into()),
             Err(error) => Err(trial.complaint(&message(&error), place(&error))),
         });
@@ -156,7 +155,6 @@ fn length(declared: &str) -> Option<usize> {
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
-/// Returns the byte of a statement to which an error points.
 fn place(error: &SqlError) -> Option<usize> {
     let SqlError::SqlInputError { offset, .. } = error else { return None };
     usize::try_from(*offset).ok()

@@ -64,7 +64,6 @@ fn is_written(table: &Table, column: &str) -> bool {
     table.written_columns().iter().any(|written| written.name.eq_ignore_ascii_case(column))
 }
 
-/// Returns the statement that created a table, as written in the schema.
 pub fn created(connection: &Connection, table: &str) -> Result<String> {
     let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
     Ok(connection.query_row(sql, [table], |row| row.get(0)).optional()?.unwrap_or_default())
@@ -117,7 +116,6 @@ fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns the expressions of the CHECK constraints in a CREATE TABLE statement.
 pub fn checks(created: &str) -> Vec<String> {
     let tokens = tokens(created);
     let at_checks = (0..tokens.len()).filter(|at| tokens[*at].is("CHECK"));

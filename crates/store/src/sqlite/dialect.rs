@@ -1,5 +1,4 @@
-//! Names, values and dates in SQLite. A column may hold numbers and text, so a search for dates reads several ranges of
-//! it, each of which an index can serve.
+//! Names, values and dates in SQLite. A column may hold numbers and text, so a search for dates reads several ranges.
 
 use std::ops::RangeInclusive;
 
@@ -65,7 +64,6 @@ impl Dialect for Sqlite {
         literal.into()
     }
 
-    /// One condition for each range of the date column.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
         let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
         let mut ranges = table.dates.value_ranges(from, until);
@@ -209,8 +207,7 @@ pub fn write(table: &Table, verb: WriteVerb, terms: &[Term<'_>], or_abort: bool)
     format!("{begin} WHERE {}", clauses.condition())
 }
 
-/// Returns a query for the guards of one row, and for two truth values: they are as expected, and the row is written
-/// already.
+/// Returns a query for the guards of one row, and for two truth values: as expected, and already written.
 pub fn state(table: &Table, terms: &[Term<'_>]) -> String {
     let clauses = clauses(table, terms);
     let columns = names(table.guard_columns());

@@ -36,7 +36,6 @@ impl From<SqlError> for DbError {
     }
 }
 
-/// Returns the message for a failure to `verb` the database at `path`.
 pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
     let mut error = error.into();
     if error.kind == DbErrorKind::Forbidden {
@@ -95,7 +94,6 @@ fn is_refusal(error: &SqlError) -> bool {
         || error.sqlite_error_code().is_some_and(|code| refusals.contains(&code))
 }
 
-/// Returns SQLite's message without the statement.
 pub fn message(error: &SqlError) -> String {
     let message = if let SqlError::SqlInputError { msg, .. } = error {
         msg.clone()

@@ -1,5 +1,5 @@
-//! The index walk: a skip scan over the counts of failures, so that a search reads only due records, not waiting ones. For
-//! each count, the due records are a few ranges of an index on (FAILURES, STATUS, LAST_FAILURE).
+//! The index walk: a skip scan over the counts of failures, so that a search reads only due records, not waiting ones.
+//! For each count, the due records are a few ranges of an index on (FAILURES, STATUS, LAST_FAILURE).
 
 use backlog_schedule::{Instant, Query, Status, Value, Window};
 use rusqlite::{Connection, Result};
@@ -50,8 +50,7 @@ impl<'a> FailureCounts<'a> {
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
-    /// Returns conditions for last failures that are long enough ago or in the future, one for each range of the index. A
-    /// column of text compares numbers as text.
+    /// Returns conditions, one per range, for last failures due or in the future. A text column compares as text.
     fn due_ranges(
         &self,
         before: &[Instant],
@@ -109,8 +108,7 @@ impl<'a> FailureCounts<'a> {
     }
 }
 
-/// Returns the walk as a replacement of [`Table::due`], if an index serves it and LAST_FAILURE has a format whose text
-/// sorts as time does.
+/// Returns the walk in place of [`Table::due`], if an index serves it and the text of LAST_FAILURE sorts as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
     let Some(counts) = FailureCounts::new(connection, table) else { return Ok(None) };

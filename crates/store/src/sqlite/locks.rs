@@ -38,7 +38,6 @@ pub struct SqliteLocks {
     /// Only in WAL mode; in other modes each commit is durable.
     wal_sync: Option<WalSync>,
     place: ClaimsFile,
-    /// Reads the row with an id.
     by_id: String,
 }
 
@@ -225,10 +224,9 @@ const MOST_SYNC_INTERVALS: usize = 5;
 /// Maximum number of claims that wait for a shared sync, because the kernel walks all locks for each claim.
 const FEW_CLAIMS: usize = 64;
 
-/// The thread that syncs the write-ahead log and then releases claims. With `synchronous = FULL` SQLite would sync in each
-/// commit, under the write lock. Here commits only write (`NORMAL`, which is safe against corruption in WAL mode), and
-/// one sync follows for all commits since the last one. A claim is released only after the sync, so that no other pass
-/// claims a record before its outcome would survive a power failure.
+/// The thread that syncs the write-ahead log and then releases claims, so that no other pass claims a record before its
+/// outcome would survive a power failure. `synchronous = FULL` would sync in each commit, under the write lock.
+/// `NORMAL`, which is safe against corruption in WAL mode, only writes, so commits share a sync.
 struct WalSync {
     settled: Sender<Id>,
     /// Dropped with `settled`, so that the thread stops pausing.

@@ -217,8 +217,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
     }
 
-    /// Checks the directory, too, in which SQLite creates the journal, and the side files: a reader of a read-only database
-    /// may have left a read-only log.
+    /// Checks the journal's directory and the side files, too: a reader of a read-only file may leave a read-only log.
     fn why_read_only(&mut self) -> Result<Option<String>> {
         let path = &self.engine.path;
         let directory = path.parent().unwrap_or(Path::new("/"));

@@ -38,7 +38,6 @@ const FULL_TEXT: [(&str, i32); 7] = [
 
 pub struct SqliteEngine {
     pub connection: Connection,
-    /// Statements about rows, by shape.
     pub statements: HashMap<String, String>,
     /// True if updates override the conflict clauses of the table, so that each conflict is an error.
     pub overrides_conflict_clauses: bool,
@@ -99,8 +98,7 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
     Ok(engine)
 }
 
-/// Returns the message for a path without a database. A table with a mapping belongs to an application, so the hint to
-/// create one would be wrong.
+/// A table with a mapping belongs to an application, so the message has no hint to create one.
 fn no_database(path: &Path, is_described: bool) -> String {
     let shown = path.display();
     if let Some(why) = missing_directory(path) {
@@ -116,7 +114,6 @@ fn missing_directory(path: &Path) -> Option<String> {
     is_missing.then(|| format!("the directory {} does not exist", directory.display()))
 }
 
-/// Suffixes of the files that SQLite creates beside a database.
 pub const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 pub const STATE_SUFFIX: &str = ".backlog";
 
@@ -126,7 +123,6 @@ pub fn side_file(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the existing files and directories beside a database.
 pub fn side_files(path: &Path) -> impl Iterator<Item = PathBuf> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
     let suffixes = SQLITE_SUFFIXES.into_iter().chain([STATE_SUFFIX]);
@@ -273,7 +269,6 @@ fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()>
     connection.create_scalar_function("backlog_value", 1, flags, |context| Ok(context.get_arg(0)))
 }
 
-/// Time limit of a command for a lock.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit of a pass for a lock. It is long, because a pass may have outcomes to write.
 pub const PASS_LIMIT: Duration = Duration::from_secs(300);

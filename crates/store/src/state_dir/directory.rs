@@ -1,5 +1,4 @@
-//! An open state directory with a checked owner and mode. Its files are opened relative to its
-//! descriptor, and must be regular files of a permitted owner.
+//! An open state directory with a checked owner and mode. Its files are opened by its descriptor and checked, too.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata};
@@ -33,13 +32,11 @@ pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
 /// The locks of the crontab lines. Its modification time is the time of the last report about [`STATE`].
 pub const LINES: &str = "lines";
-/// The SQLite database that all processes share. This process opens it only through state_db.rs: closing another
-/// descriptor would drop SQLite's locks.
+/// The SQLite database of all processes. Only state_db.rs opens it: closing a second descriptor drops its locks.
 pub const STATE: &str = "state.db";
 pub const STATE_JOURNAL: &str = "state.db-journal";
 const STATE_DAMAGED: &str = "state.db.damaged";
 
-/// The path of a state directory, and its database.
 #[derive(Debug, Clone, Default)]
 pub struct StateLocation {
     pub path: PathBuf,
@@ -49,7 +46,6 @@ pub struct StateLocation {
     pub database: Option<(PathBuf, Metadata)>,
 }
 
-/// An open state directory.
 #[derive(Debug)]
 pub struct Directory {
     location: StateLocation,
@@ -62,7 +58,6 @@ pub enum Purpose {
     Read,
     /// Read and write a file that exists.
     Write,
-    /// Read and write a file, which is created if necessary.
     Create,
 }
 
@@ -83,8 +78,7 @@ impl Directory {
         }
     }
 
-    /// Opens the directory, or creates it with the owner and the mode of the database. The owner may always write to
-    /// it.
+    /// Opens the directory, or creates it with owner and mode of the database. Its owner can always write to it.
     pub fn create(location: &StateLocation) -> Result<Self> {
         if let Some(directory) = Self::open(location)? {
             let mode = Mode::from_raw_mode(directory.found.st_mode);
@@ -104,7 +98,6 @@ impl Directory {
         self.found.st_uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Opens a file. `None` if it does not exist and is not created.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
         let open = || openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty());
@@ -177,7 +170,6 @@ impl Directory {
         }
     }
 
-    /// The first [`MOST_READ`] bytes of a file, if it exists.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(file) = self.file(name, Purpose::Read)? else { return Ok(None) };
         let length = file.metadata().map_or(0, |found| found.len().min(MOST_READ));
@@ -223,7 +215,6 @@ impl Directory {
         }
     }
 
-    /// The error for a file that backlog did not create.
     fn refused(&self, name: &str, why: &str) -> anyhow::Error {
         let path = self.location.path.join(name);
         anyhow!("could not use {}: {why}; backlog did not create it: remove it", path.display())
@@ -250,8 +241,7 @@ impl Directory {
         0o600 | mode
     }
 
-    /// Refuses everything but a regular file with one name and a permitted owner. Root trusts other owners with
-    /// --trust-owner only.
+    /// Refuses all but regular files with one name and a permitted owner. Root trusts others only with --trust-owner.
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.location.owner()) != 0;
         let why = if file_type(found) == FileType::Symlink {
@@ -301,14 +291,12 @@ impl StateLocation {
         })
     }
 
-    /// The owner of the database; with a server this user.
     fn owner(&self) -> u32 {
         let me = rustix::process::geteuid().as_raw();
         self.database.as_ref().map_or(me, |(_, database)| database.uid())
     }
 
-    /// True for an owner who may write the database: root, this user, the database's owner, a member of its group if
-    /// the group may write, or anybody if everybody may.
+    /// True for root, this user and the database's owner, and for its group or everybody if they may write it.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
         is_trusted(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
@@ -357,7 +345,6 @@ impl StateLocation {
         Ok(())
     }
 
-    /// The mode of the database; 0700 with a server.
     fn mode(&self) -> u32 {
         self.database.as_ref().map_or(0o700, |(_, database)| database.mode())
     }

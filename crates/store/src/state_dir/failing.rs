@@ -70,7 +70,6 @@ impl Outcomes {
         self.failing = self.failing.take().filter(|failing| failing.oldest > inserted_at);
     }
 
-    /// The first attempt at a record failed.
     pub fn failed(&mut self, inserted_at: Option<Instant>, error: &str, now: Instant) {
         let oldest = inserted_at.unwrap_or(Instant(i64::MIN));
         let first = Failing { since: now, oldest, ..Failing::default() };
@@ -100,7 +99,6 @@ impl Outcomes {
 }
 
 impl StateDir {
-    /// The failures of the line's queue since the last success, if there are any.
     pub fn failing(&self, line: &LineName) -> Result<Option<Failing>> {
         let queue = self.line_id(&line.of_queue());
         let read = self.read_state(COMMAND_WAIT, &|connection| {
@@ -123,7 +121,6 @@ impl StateDir {
         Ok(read?.flatten())
     }
 
-    /// Notes that cron's mail reports the failures of the line's queue.
     pub fn note_failing_reported(&self, line: &LineName, now: Instant) {
         let queue = self.line_id(&line.of_queue());
         let noted = self.change_state(PASS_WAIT, &|connection| {

@@ -25,7 +25,6 @@ struct LastError {
     unstored: Option<String>,
 }
 
-/// The failures of a table in state.db.
 #[derive(Debug, Default)]
 pub struct StoredFailures {
     /// The first and the last instant at which causes were seen, by their ids.
@@ -51,7 +50,6 @@ impl StoredFailures {
     }
 }
 
-/// The failures of one pass.
 #[derive(Debug, Default)]
 pub struct NewFailures {
     pub causes: Causes,

@@ -27,7 +27,6 @@ pub struct LineHistory {
     pub entries: Vec<PassEntry>,
     /// True if a pass of the line runs now. A last entry without an end is its entry.
     pub is_running: bool,
-    /// The records with slow handlers in the running pass.
     pub slow: HashMap<Id, SlowHandler>,
 }
 
@@ -46,14 +45,12 @@ impl LineHistory {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
-    /// The start of each slow handler and its record, the oldest first.
     pub fn slow_handlers(&self) -> Vec<(Instant, &Id)> {
         let mut slow: Vec<_> = self.slow.iter().map(|(id, handler)| (handler.since, id)).collect();
         slow.sort_by_key(|(since, id)| (*since, id.text()));
         slow
     }
 
-    /// All entries except the entry of the running pass.
     fn ended(&self) -> &[PassEntry] {
         &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
     }
@@ -155,7 +152,7 @@ impl StateDir {
         Ok(())
     }
 
-    /// Removes the passes of a line. Its cursor remains.
+    /// The cursor of the line remains.
     pub fn forget(&self, line: &LineName) -> Result<()> {
         let id = self.line_id(line);
         let removed = self.change_state(COMMAND_WAIT, &|connection| {

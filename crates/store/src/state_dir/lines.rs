@@ -8,7 +8,6 @@ use super::StateDir;
 use super::state_db::{PASS_WAIT, is_busy};
 use crate::system_error::chain;
 
-/// The name of a crontab line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineName {
     pub queue: String,
@@ -30,7 +29,6 @@ impl std::fmt::Display for LineName {
     }
 }
 
-/// The state from which a pass continues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LineState {
@@ -72,7 +70,6 @@ impl StateDir {
         self.or_report(noted, now).unwrap_or(true)
     }
 
-    /// The id of a line in state.db: the offset of its lock.
     pub(super) fn line_id(&self, line: &LineName) -> i64 {
         self.lock_of(&line.to_string()).cast_signed()
     }

@@ -1,10 +1,7 @@
 //! The state directory: `FILE.backlog`, or `~/.local/state/backlog` with a server. Records survive its loss, but while
-//! passes run it holds their claims.
-//!
-//! `lines` and `TABLE.claims` are empty files, in which the kernel locks a byte per crontab line and per
-//! record. `passes` holds the tokens of running passes, `*.paused` a pause of a queue or a table. `state.db`
-//! (state_db.rs) holds cursors (lines.rs), the last 1,500 passes of each line (passes.rs, history.rs), the causes of
-//! failures (failures.rs, failing.rs), and requests of `stop`.
+//! passes run it holds their claims. `lines` and `TABLE.claims` are empty files, in which the kernel locks a byte per
+//! crontab line and per record. `passes` holds the tokens of running passes, `*.paused` a pause of a queue or a table,
+//! and `state.db` cursors, the last 1,500 passes of each line, the causes of failures and requests of `stop`.
 
 mod directory;
 mod failing;
@@ -108,7 +105,6 @@ impl StateDir {
         matches!(self.opened.get(), Some(None))
     }
 
-    /// True if a server holds the claims.
     pub fn is_of_a_server(&self) -> bool {
         self.location.database.is_none()
     }
@@ -142,7 +138,6 @@ impl StateDir {
             .map_err(|errno| not_opened(path, &errno.into()))
     }
 
-    /// Opens the file with the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<(File, ClaimsFile)> {
         let name = self.claims_name(table);
         let (file, path) = (self.file(&name)?, self.path().join(name));
@@ -150,7 +145,6 @@ impl StateDir {
         Ok((file, ClaimsFile { path, opened }))
     }
 
-    /// The lock of a crontab line; see [`LineLock::take`].
     pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
         let name = self.own_name(LINES);
         LineLock::take(self.file(&name)?, self.lock_of(line), wait)
@@ -174,8 +168,7 @@ impl StateDir {
         Ok(noted.ok())
     }
 
-    /// Returns true once an hour: then an unusable state.db is reported. The modification time of `lines` records the
-    /// last report, also on a full disk.
+    /// Returns true once an hour, to report an unusable state.db. The time of `lines` records it, also on a full disk.
     fn may_report_state(&self, now: Instant) -> bool {
         let at = |secs: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let noted = || -> Result<bool> {
@@ -211,7 +204,6 @@ impl StateDir {
         format!("{}{CLAIMS}", self.file_name(table))
     }
 
-    /// The directory, if it exists.
     fn open(&self) -> Result<Option<&Directory>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened.as_ref());
@@ -223,7 +215,6 @@ impl StateDir {
         }
     }
 
-    /// The directory, which is created if necessary.
     fn create(&self) -> Result<&Directory> {
         if self.opened.get().is_none() {
             let created = Directory::create(&self.location)?;

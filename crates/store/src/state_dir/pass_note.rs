@@ -29,7 +29,6 @@ pub struct PassNote {
 }
 
 impl Note {
-    /// The note of this process, as bytes.
     fn own(token: &str) -> Result<Vec<u8>> {
         let uid = rustix::process::geteuid().as_raw();
         Ok(padded(&format!("{token} {} {} {uid}", boot_id()?, own_start()?)))
@@ -61,7 +60,6 @@ impl Note {
 }
 
 impl PassNote {
-    /// Notes a pass in the first free slot.
     pub fn write(file: File, token: &str) -> Result<Self> {
         let note = Note::own(token)?;
         let noted = notes(&file)?;

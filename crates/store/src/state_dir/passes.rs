@@ -1,5 +1,4 @@
-//! The entries of passes: a pass writes its entry when it begins to handle records, and when it ends. Passes
-//! in a row that find nothing due share an entry. Only the pass that holds the lock of the line writes.
+//! The entries of passes. Passes in a row that find nothing due share one. Only the holder of the line's lock writes.
 
 use std::time::Duration;
 
@@ -84,7 +83,6 @@ pub struct PassEntry {
     pub last_outcome: Instant,
     /// True if all due records were tried.
     pub is_complete: bool,
-    /// The reason why the pass failed, if it did.
     pub error: Option<String>,
     /// The options of the schedule as typed.
     pub schedule: String,
@@ -132,7 +130,6 @@ fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<StoredLine> {
 }
 
 impl PassEntry {
-    /// The entry of a pass that begins.
     pub fn new(run: String, began: Instant) -> Self {
         Self {
             run,
@@ -177,7 +174,6 @@ impl PassEntry {
     }
 }
 
-/// A crontab line in state.db.
 #[derive(Debug, Clone, Default)]
 pub struct StoredLine {
     pub state: LineState,
@@ -194,14 +190,12 @@ pub struct PassRecord {
     /// The line before this pass. `None` until it could be read.
     before: Option<StoredLine>,
     pub entry: PassEntry,
-    /// The state from which the next pass continues.
     pub next: LineState,
     pub outcomes: Outcomes,
     /// Number of cursors in this second.
     cursors: u32,
     /// True if a write failed in this second. No other is tried, so that records do not wait for it.
     is_refused: bool,
-    /// True if something is not written yet.
     is_dirty: bool,
     has_begun: bool,
     has_outcome: bool,
@@ -233,9 +227,8 @@ impl PassRecord {
         Some(self.before.as_ref()?.totals.plus(&self.entry.counts))
     }
 
-    /// Saves the cursor; before the pass has begun, its entry will. A fast pass saves only some cursors: if it is
-    /// killed, up to [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because a record may
-    /// have killed it.
+    /// Saves the cursor, once the pass has begun. A fast pass saves only some: if it is killed, up to [`CURSORS`]
+    /// records are tried again. After a killed pass each cursor is saved, because a record may have killed it.
     pub fn save_cursor(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
         (self.cursors, self.is_dirty) = (self.cursors + 1, true);
@@ -287,13 +280,11 @@ impl PassRecord {
         self.state.or_report(written, self.entry.last_outcome).is_some()
     }
 
-    /// Takes the requests of `backlog stop` to this pass.
     pub fn take_stop_requests(&self) -> Vec<Id> {
         let taken = self.state.take_stop_requests(&self.entry.run);
         self.state.or_report(taken.map(Some), self.entry.last_outcome).unwrap_or_default()
     }
 
-    /// Writes the entry of the pass that has ended.
     pub fn end(&mut self) {
         let entry = &mut self.entry;
         if let Some(StoredLine { last: Some((_, before)), .. }) = &self.before

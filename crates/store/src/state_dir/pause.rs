@@ -10,7 +10,6 @@ use super::StateDir;
 use super::directory::Directory;
 use crate::system_error::chain;
 
-/// The part of a database that a pause stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PauseScope {
     /// All lines of a queue, by its name.
@@ -47,7 +46,6 @@ pub struct Pause {
     /// `None` for a pause without end.
     pub until: Option<Instant>,
     pub reason: Option<String>,
-    /// Name of the user who began it.
     pub by: Option<String>,
 }
 
@@ -99,7 +97,6 @@ impl StateDir {
         Some(pause.unwrap_or_else(|why| Pause { reason: Some(why), ..Pause::default() }))
     }
 
-    /// Pauses a queue or a table, and replaces an earlier pause.
     pub fn begin_pause(&self, scope: &PauseScope, pause: &Pause) -> Result<()> {
         let text = serde_json::to_vec(pause)?;
         self.create()?.rewrite(&self.pause_name(scope), &text)

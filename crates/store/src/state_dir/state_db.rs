@@ -1,7 +1,5 @@
 //! `state.db`, the SQLite database of a state directory. No record needs it, so nothing is synced to the disk, and a
-//! pass that cannot use it continues without it.
-//!
-//! The journal is truncated after each transaction instead of removed, so the directory does not
+//! pass that cannot use it continues without it. The journal is truncated, not removed, so the directory does not
 //! change. WAL mode would leave two more files after a kill, and does not work over a network.
 
 use std::fmt;
@@ -31,9 +29,8 @@ pub const COMMAND_WAIT: Duration = Duration::from_millis(250);
 /// "bac" and the version of the tables, in the header of the file. Other databases are not changed.
 const APPLICATION: i64 = 0x6261_6301;
 
-/// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope`
-/// separates databases. `running` lists slow handlers, `said` the times of messages. JSON may gain members without a
-/// new version.
+/// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope` separates
+/// databases. `running` lists slow handlers, `said` the times of messages. JSON may gain members without a new version.
 const SCHEMA: &str = r#"
 CREATE TABLE IF NOT EXISTS lines (
     id INTEGER PRIMARY KEY, scope TEXT, queue TEXT, table_name TEXT, policy TEXT,
@@ -86,7 +83,6 @@ impl StateDb {
 type Act<'a, T> = &'a dyn Fn(&Connection) -> rusqlite::Result<T>;
 
 impl StateDir {
-    /// Reads from the database, if it exists.
     pub(super) fn read_state<T>(&self, wait: Duration, act: Act<'_, T>) -> Result<Option<T>> {
         let Some(state) = self.state_db(false, wait)? else { return Ok(None) };
         self.run(&state, wait, act, "read").map(Some)
@@ -140,7 +136,6 @@ impl StateDir {
         Ok(done.map_err(|error| StateError::new(&state.path, &error, verb))?)
     }
 
-    /// The open database. With `create`, creates it if necessary.
     fn state_db(&self, create: bool, wait: Duration) -> Result<Option<Arc<StateDb>>> {
         let mut state = lock(&self.state);
         if state.is_none() {
@@ -211,7 +206,6 @@ pub fn in_transaction<T>(
     Ok(done)
 }
 
-/// An error of state.db, with its message.
 #[derive(Debug)]
 struct StateError {
     text: String,

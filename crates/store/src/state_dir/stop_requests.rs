@@ -13,7 +13,6 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS stop_requests (
 ) WITHOUT ROWID";
 
 impl StateDir {
-    /// Asks the pass `run` to stop the handler of a record.
     pub fn request_stop(&self, run: &str, id: &Id) -> Result<()> {
         let requested = self.change_state(COMMAND_WAIT, &|connection| {
             in_transaction(connection, || {
@@ -34,7 +33,6 @@ impl StateDir {
         Ok(deleted?.is_some_and(|count| count > 0))
     }
 
-    /// Removes and returns the requests to a pass.
     pub(super) fn take_stop_requests(&self, run: &str) -> Result<Vec<Id>> {
         let taken = self.change_state(PASS_WAIT, &|connection| {
             // `table_exists` does not see a table that another process has just created.

@@ -361,7 +361,7 @@ pub struct CrontabArgs {
     /// Print a systemd service and timer instead
     ///
     /// They are system units that run as you; --systemd=user prints user units.
-    #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "system")]
+    #[arg(long, value_name = "MANAGER", num_args = 0..=1, require_equals = true, default_missing_value = "system")]
     #[arg(conflicts_with = "classic")]
     pub systemd: Option<Systemd>,
 

@@ -38,7 +38,8 @@ pub fn with_synonym(mut error: Error, command: &Command, argv: &[OsString]) -> E
         }
         let has_hyphens = argv.iter().any(|word| word == "--");
         if !word.starts_with('-') && !has_hyphens && has_arg(&Arg::is_last_set) {
-            let tip = format!("a database follows --db; write `--` before the handler: -- {word}");
+            let tip =
+                format!("put `--` before the handler (a database is given with --db): -- {word}");
             let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
             error.insert(Context::Suggested, tips);
         }

@@ -164,7 +164,7 @@ impl Queues<'_> {
     fn one(&self) -> Result<Resolved<'_>> {
         let resolved = self.sources.resolve(self.typed, None)?.require_usable()?;
         if let Some(name) = self.sources.undescribed_name(self.typed.name.as_deref()) {
-            log::warn!("no backlog.toml, {name:?} is only a name");
+            log::warn!("no backlog.toml found: --queue {name:?} selects no settings");
         }
         Ok(resolved)
     }

@@ -137,7 +137,7 @@ impl ProcessRun<'_> {
         }
         monitoring.summary = format!("{summary}\n{}", causes(None));
         let is_hourly = self.is_webhook() || matches!(tally.stopped, Some(Stopped::Failures(_)));
-        match outcome(tally, self.settings.options.strict) {
+        match exit_of(tally, self.settings.options.strict) {
             Err(error) if is_hourly && !log.may_report(clock.now()) => {
                 log::warn!("{error}");
                 monitoring.summary.insert_str(0, &format!("{error}\n"));
@@ -185,7 +185,7 @@ impl ProcessRun<'_> {
         }
         let tally = result?;
         let is_success = tally.succeeded == ids.len() as u64;
-        let worst = exit.max(outcome(&tally, true)?);
+        let worst = exit.max(exit_of(&tally, true)?);
         Ok(if is_success { worst } else { worst.max(Exit::Failed) })
     }
 
@@ -311,7 +311,7 @@ fn random_hex<const BYTES: usize>() -> Result<String> {
     Ok(hexadecimal(&bytes))
 }
 
-fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
+fn exit_of(tally: &Tally, strict: bool) -> Result<Exit> {
     match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
         Some(Stopped::Stuck(error) | Stopped::Failures(error)) => bail!(error.clone()),

@@ -156,7 +156,7 @@ fn what_else_is_wrong_is_said_at_once() {
         ("no-such-program", "PATH=... above the line"),
         (
             "only-here",
-            "warning cron finds no only-here in /usr/bin:/bin, where it replaces no variable: write its \
+            "warning cron does not find only-here in /usr/bin:/bin, where variables are not expanded: write its \
              whole path, or PATH=... above the line",
         ),
     ] {
@@ -267,7 +267,8 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     let line =
         |command: &str| format!("* * * * * {}\n", command.replace("SHOP", &db).replace("DIR", dir));
     let pass = "DIR/bin/backlog process --db SHOP --policy even";
-    let remedy = "where it replaces no variable: write its whole path, or PATH=... above the line";
+    let remedy =
+        "where variables are not expanded: write its whole path, or PATH=... above the line";
     let odd = "it contains a carriage return, a no-break space or the like: write plain blanks and \
                Unix line ends";
     let depends = "depends on the directory that cron starts it in: write its whole path";

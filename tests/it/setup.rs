@@ -115,7 +115,7 @@ fn the_database_needs_no_option_where_no_other_word_is_expected() {
     both.fails(2, &["the argument '[DATABASE]' cannot be used with '--db <FILE|URL>'"]);
     for command in ["check", "crontab"] {
         let ran = env.run(&format!("{command} shop.db"));
-        ran.fails(2, &["a database follows --db; write `--` before the handler"]);
+        ran.fails(2, &["put `--` before the handler (a database is given with --db)"]);
     }
     // Other words are ids.
     for command in

@@ -89,7 +89,7 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
             2,
             &[
                 "unexpected argument './sync-order'",
-                "a database follows --db; write `--` before the handler: -- ./sync-order\n",
+                "put `--` before the handler (a database is given with --db): -- ./sync-order\n",
             ],
         );
     }
@@ -219,7 +219,8 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
         let mut command = env.command(&format!("list -v {options}"));
         command.envs(variables.iter().copied()).ran().success().stderr
     };
-    let warning = "backlog: warning: no backlog.toml, \"mails\" is only a name\n";
+    let warning =
+        "backlog: warning: no backlog.toml found: --queue \"mails\" selects no settings\n";
     assert_eq!(says("--queue mails", &[]), warning);
     assert_eq!(says("", &[("BACKLOG_QUEUE", "mails")]), warning);
     assert_eq!(says("", &[]), "");
@@ -229,7 +230,7 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     let process = "process --fibonacci --queue mails -v --dry-run -- true";
     assert_eq!(env.command(process).envs(limit).ran().success().stderr, "");
     env.write("backlog.toml", "[queue.mails]\n");
-    assert!(!says("--queue mails", &[]).contains("is only a name"));
+    assert!(!says("--queue mails", &[]).contains("selects no settings"));
 }
 
 /// The program in an environment without BACKLOG_DB.

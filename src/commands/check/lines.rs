@@ -242,7 +242,7 @@ pub fn program_file(argv: &[OsString], path: &OsStr) -> Result<PathBuf, String> 
     let file = handlers::find_program(program, path).ok_or_else(|| match is_path {
         true => format!("there is no {name}"),
         false => format!(
-            "cron finds no {name} in {}, where it replaces no variable: write its whole path, or \
+            "cron does not find {name} in {}, where variables are not expanded: write its whole path, or \
              PATH=... above the line",
             path.display()
         ),

@@ -1,4 +1,4 @@
-//! Defaults, environment variables and examples in `--help`.
+//! Defaults, environment variables, examples and exit codes in `--help`. A test runs each example.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
-use super::examples::{examples, exits};
 use crate::options::key::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
 
@@ -118,4 +117,23 @@ pub fn help_document(argv: &[OsString]) -> Option<&'static str> {
     let [_, help, name] = argv else { return None };
     let (name, _, text) = TOPICS.into_iter().find(|(topic, ..)| help == "help" && topic == name)?;
     text.get(text.find(&format!("## {name}\n")).unwrap_or(0)..)
+}
+
+/// A section for each subcommand: command lines below comments.
+const EXAMPLES: &str = include_str!("examples.txt");
+/// Sections for subcommands with the same exit codes. The last section is for all other subcommands.
+const EXITS: &str = include_str!("exits.txt");
+
+pub fn examples(command: &str) -> Option<impl Iterator<Item = &'static str>> {
+    let mut sections = EXAMPLES.split("\n\n");
+    let lines = sections.find_map(|section| section.strip_prefix(command)?.strip_prefix(":\n"))?;
+    Some(lines.lines())
+}
+
+pub fn exits(command: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut sections = EXITS.split("\n\n").filter_map(|section| section.split_once(":\n"));
+    let is_listed = |names: &str| names == "others" || names.split(' ').any(|name| name == command);
+    let section = sections.find(|(names, _)| is_listed(names));
+    let lines = section.into_iter().flat_map(|(_, lines)| lines.lines());
+    lines.filter_map(|line| line.split_once(' '))
 }

@@ -6,7 +6,7 @@ use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
-use super::examples::{examples, exits};
+use super::help::{examples, exits};
 use super::{augment, base, with_help};
 
 /// All pages with the names of their files: `backlog-process.1`.

@@ -3,7 +3,6 @@
 mod args;
 mod completion;
 mod errors;
-mod examples;
 mod help;
 mod key_args;
 mod man;

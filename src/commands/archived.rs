@@ -57,7 +57,7 @@ impl ArchivedRecords {
             let ids: Vec<_> = has_hyphen.then_some("--").into_iter().chain(ids).collect();
             // Archived records may no longer match the condition.
             let back = table_command(resolved, "restore", &ids, false)?;
-            log::error!("this brings {it} back: {back}");
+            log::error!("restore {it} with: {back}");
         }
         if *count <= NAMED {
             return Ok(());

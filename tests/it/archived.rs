@@ -43,7 +43,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     let mut process = env.command("process --where 'ID < 2' --now @1795219200");
     let of_queue = process.env_remove("BACKLOG_DB").ran();
     let last = of_queue.stderr.lines().last().unwrap();
-    let command = last.strip_prefix("backlog: queue e-mails: this brings it back: ").unwrap();
+    let command = last.strip_prefix("backlog: queue e-mails: restore it with: ").unwrap();
     let restored = follow(&env, command).success().stdout;
     assert_eq!(restored, "restored 1 record\n1: next attempt in the next pass\n");
 }
@@ -99,6 +99,6 @@ fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_an
     );
     let ran = pass(&env, r#"--where "STATUS = 'NEW'" -- false"#);
     let line = ran.stderr.lines().last().unwrap();
-    let command = line.strip_prefix("backlog: this brings it back: ").unwrap();
+    let command = line.strip_prefix("backlog: restore it with: ").unwrap();
     assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");
 }

@@ -104,7 +104,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     for says in [
         "could not open /sys/state: ",
         "; /sys belongs to user ",
-        ": run as that user, or give every line of this table the same --state-dir, because ",
+        ": run it as that user, or give every line of this table the same --state-dir, because ",
     ] {
         assert_contains(&said, says);
     }

@@ -1175,7 +1175,7 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
         let mut command = env.command(args);
         command.env_remove("BACKLOG_DB").env(name, "3").ran()
     };
-    let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue; use one of MAX_REPORTS_RETRY_ATTEMPTS, \
+    let says = "MAX_REPORT_RETRY_ATTEMPTS matches no queue; use one of MAX_REPORTS_RETRY_ATTEMPTS, \
                 MAX_MAILS_RETRY_ATTEMPTS\n";
     let check = with("MAX_REPORT_RETRY_ATTEMPTS", "check --queue reports");
     assert_contains(&check.stdout, &format!("warning  limits      {says}"));

@@ -376,9 +376,8 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
 #[test]
 fn the_guard_of_somebody_elses_making_watches_over_nothing() {
     let env = TestEnv::new();
-    env.run("watchdog").fails(2, &["watchdog is started by `process` alone"]);
-    env.run_with_input("watchdog", b"token 0\n")
-        .fails(2, &["watchdog is started by `process` alone"]);
+    env.run("watchdog").fails(2, &["only `backlog process` can start it"]);
+    env.run_with_input("watchdog", b"token 0\n").fails(2, &["only `backlog process` can start it"]);
 }
 
 #[test]

@@ -488,7 +488,7 @@ fn a_record_that_the_application_put_off_is_made_due_by_its_name_only() {
         );
         db.env.run_at(at, "retry --queue jobs 3").success();
         assert_eq!(db.query(SHOWN).lines().nth(2), Some("3|new|0|01:00"));
-        assert!(db.env.run_at(at, "retry --queue jobs 2").stdout.contains("is due already"));
+        assert!(db.env.run_at(at, "retry --queue jobs 2").stdout.contains("is NEW already"));
     });
 }
 

@@ -287,7 +287,7 @@ fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
     for line in [
         "last pass   2026-11-21T00:00:00Z: ended before the record was tried by hand or by another \
          line at 2026-11-21T00:00:40Z\n",
-        "a pass      has not begun for 3 h: is cron running, is the line installed?\n",
+        "passes      none has begun for 3 h: is cron running, is the line installed?\n",
     ] {
         assert_contains(&explained, line);
     }
@@ -306,7 +306,7 @@ fn an_explanation_says_why() {
         "last pass   2026-11-21T00:00:30Z: not tried: waited until 2026-11-21T00:01:00Z\n",
         "now         2026-11-21T00:00:50Z: waits until 2026-11-21T00:01:00Z\n",
         "after failure 2 it waits 1m\n",
-        "kept as 1 tick of 1m, from the tick of its last failure, 2026-11-21T00:00:00Z, to 2026-11-21T00:01:00Z\n",
+        "rounded to 1 tick of 1m: from 2026-11-21T00:00:00Z, the tick of its last failure, to 2026-11-21T00:01:00Z\n",
         "next        2026-11-21T00:01:00Z, attempt 3\n",
     ] {
         assert!(waiting.contains(part), "{part}\nis not in\n{waiting}");

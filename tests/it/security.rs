@@ -942,7 +942,7 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
     connection.query_row("PRAGMA journal_mode = delete", [], |_| Ok(())).unwrap();
     drop(connection);
     for command in [pause, resume] {
-        let says = ["app.db.backlog/table-BACKLOG", "belongs to user 65534", "run as that user"];
+        let says = ["app.db.backlog/table-BACKLOG", "belongs to user 65534", "run it as that user"];
         shop.run_as(SOMEBODY, SOMEBODY, command).fails(1, &says);
     }
     shop.run_as(NOBODY, NOBODY, resume).success();

@@ -236,7 +236,7 @@ impl TestEnv {
     /// The last line about a record that was archived.
     pub fn back(&self, id: i64) -> String {
         let db = self.db().display().to_string();
-        format!("backlog: this brings it back: backlog restore --db {db} {id}\n")
+        format!("backlog: restore it with: backlog restore --db {db} {id}\n")
     }
 
     /// Records 1 to `count`, inserted at `at`.

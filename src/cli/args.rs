@@ -188,7 +188,8 @@ fn warn_if() -> String {
     let mut text = String::from(
         "Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h\n\n\
          Prints only one line, which names the figures beyond their limits, as monitoring plugins do. Exit \
-         3 means that the figures are unknown. A limit is >, >=, < or <= and a number; for `failing` and for figures that begin with oldest_ or last_, it is a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
+         3 means that the figures are unknown. A limit is >, >=, < or <= and a number; for `failing` and for \
+         figures that begin with oldest_ or last_, it is a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
     );
     for Figure { name, help, .. } in FIGURES {
         text += &format!("\n- {name}: {help}");

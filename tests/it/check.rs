@@ -277,11 +277,11 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     for (lines, expected) in [
         (
             line("backlog process --db SHOP --policy even -- /bin/true"),
-            format!("error line 1: cron finds no backlog in /usr/bin:/bin, {remedy}"),
+            format!("error line 1: cron does not find backlog in /usr/bin:/bin, {remedy}"),
         ),
         (
             format!("PATH=$HOME/bin:/bin\n{}", line("backlog process --db SHOP --policy even -- true")),
-            format!("error line 2: cron finds no backlog in $HOME/bin:/bin, {remedy}"),
+            format!("error line 2: cron does not find backlog in $HOME/bin:/bin, {remedy}"),
         ),
         (
             line("bin/backlog process --db SHOP --policy even -- /bin/true"),
@@ -293,7 +293,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- x")),
-            format!("error line 1: cron finds no x in /usr/bin:/bin, {remedy}"),
+            format!("error line 1: cron does not find x in /usr/bin:/bin, {remedy}"),
         ),
         (
             line(&format!("{pass} -- ./no-such")),

@@ -94,7 +94,7 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
         );
     }
     let secret = "process --db postgres://u:S3kr1t@h/d ./sync-order";
-    let ran = env.run(secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
+    let ran = env.run(secret).fails(2, &["(a database is given with --db): -- ./sync-order\n"]);
     assert_lacks(&ran.stderr, "S3kr1t");
     let args = ["process", "--frobnicate", "--", "sh", "./sync-order"];
     env.run(&args).fails(2, &["unexpected argument '--frobnicate'"]);

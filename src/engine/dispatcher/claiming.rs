@@ -1,6 +1,6 @@
 //! Claims of a round: candidates of the due queue are claimed, checked again and rehearsed. `busy`, `unreported`,
-//! `blocked` and `to_be_alone` candidates are claimed later. Candidates that were `skipped`, or whose row is gone, ambiguous,
-//! unreadable or no longer due, get no attempt in this pass.
+//! `blocked` and `to_be_alone` candidates are claimed later. Candidates that were `skipped`, or whose row is gone,
+//! ambiguous, unreadable or no longer due, get no attempt in this pass.
 
 use std::collections::HashSet;
 use std::sync::Arc;

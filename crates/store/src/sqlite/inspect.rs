@@ -55,7 +55,7 @@ impl Inspect for SqliteEngine {
         Ok(is_missing.then(|| names(columns.into_iter().flatten())))
     }
 
-    /// An index in which other columns come first does not count: it is read as a whole, or once for each value of them.
+    /// An index in which other columns come first does not count: it is read whole, or once for each value.
     fn has_id_index(&mut self, table: &Table) -> DbResult<bool> {
         let steps = plan(&self.connection, &table.of_id("1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))

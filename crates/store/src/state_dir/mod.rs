@@ -95,7 +95,9 @@ impl StateDir {
 
     fn missing(why: &anyhow::Error) -> String {
         format!(
-            "no state directory: {}; without one the history of passes, the causes of failures, the position where a limited pass stopped and the missed ticks are lost: name one with --state-dir",
+            "no state directory: {}; without one the history of passes, the causes of failures, \
+             the position where a limited pass stopped and the missed ticks are lost: name one \
+             with --state-dir",
             chain(why)
         )
     }

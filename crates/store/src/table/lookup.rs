@@ -311,8 +311,8 @@ impl Lookup<'_> {
             // Digits in a column of text may have any format.
             if mapping.dates.format.is_none() && is_digits(value) {
                 bail!(
-                    "{what} holds text of digits, {found}: set their format beside the column in date_inserted, format = \"epoch\", \
-                     \"epoch-ms\" or \"compact\""
+                    "{what} holds text of digits, {found}: set their format beside the column in \
+                     date_inserted, format = \"epoch\", \"epoch-ms\" or \"compact\""
                 );
             }
             let mut others = mapping.dates.other_readings(value);

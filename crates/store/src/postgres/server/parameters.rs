@@ -116,7 +116,8 @@ fn is_legal(text: &str, legal: &str) -> bool {
     }
 }
 
-const UNCLEAR: &str = "the database URL is ambiguous: in user names, passwords, database names and values, write @ as %40, / as %2F, ? as %3F and & as %26";
+const UNCLEAR: &str = "the database URL is ambiguous: in user names, passwords, database \
+                       names and values, write @ as %40, / as %2F, ? as %3F and & as %26";
 
 /// Splits a URL into `user:password`, `host:port/database` and the query, all still encoded.
 fn split(rest: &str) -> Result<(&str, &str, &str)> {

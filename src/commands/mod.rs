@@ -1,4 +1,4 @@
-//! The subcommands: each opens its queue, calls a layer below, and reports the result.
+//! The subcommands: each opens its queue, calls one of the other modules, and reports the result.
 
 mod adopt;
 mod archived;

@@ -147,7 +147,7 @@ impl ProcessRun<'_> {
         }
     }
 
-    /// Tries the named records now, due or not, next to the passes of the line. Prints the result of each.
+    /// Tries the named records now, due or not, even while a pass of the line runs. Prints the result of each.
     fn named(mut self, args: &ProcessArgs, console: &mut Console<'_>) -> Result<Exit> {
         let clock = self.clock;
         let mut database = self.open(Duration::MAX)?;
@@ -222,7 +222,8 @@ impl ProcessRun<'_> {
         })
     }
 
-    /// Opens the table. Fails if it lacks a column that outcomes or the handler need.
+    /// Opens the table. Fails if a column that the pass needs is missing, or if the settings of the handler cannot
+    /// work.
     fn open(&self, most_wait: Duration) -> Result<Box<dyn Database>> {
         let database = open(&self.queue, Access::Pass(most_wait), self.clock)?;
         let table = database.table();

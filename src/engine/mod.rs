@@ -102,7 +102,7 @@ pub trait Observer {
         Vec::new()
     }
 
-    /// Called about once a second while the pass waits.
+    /// Called about once a second while handlers run, and before a longer pause.
     fn every_second(&mut self) {}
 
     /// The next pass of the line continues from this cursor.

@@ -41,7 +41,7 @@ pub struct Tally {
     /// True if the pass ended before all due records were tried.
     pub is_cut_short: bool,
     pub found_nothing: bool,
-    /// True if anything was written since the last search of a drain.
+    /// True if an attempt was made since the last search of a drain.
     pub progress: bool,
 }
 

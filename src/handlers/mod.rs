@@ -145,9 +145,9 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
 
 /// A record as the line that a co-process reads. It has the id as text too, which no JSON library rounds.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
-    let has_backlog_id = record.row.find(BACKLOG_ID).is_none();
+    let adds_backlog_id = record.row.find(BACKLOG_ID).is_none();
     let mut line =
-        json_document(record, None, has_backlog_id).map_err(|error| error.to_string())?;
+        json_document(record, None, adds_backlog_id).map_err(|error| error.to_string())?;
     line.push(b'\n');
     Ok(line)
 }
@@ -159,7 +159,7 @@ const BACKLOG_ID: &str = "backlog_id";
 fn json_document(
     record: &Record,
     secret: Option<&str>,
-    has_backlog_id: bool,
+    adds_backlog_id: bool,
 ) -> serde_json::Result<Vec<u8>> {
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     let mut serializer = serde_json::Serializer::new(Vec::new());
@@ -186,7 +186,7 @@ fn json_document(
             }
         }
     }
-    if has_backlog_id {
+    if adds_backlog_id {
         object.serialize_entry(BACKLOG_ID, &record.id.text())?;
     }
     object.end()?;

@@ -222,7 +222,7 @@ pub fn spawn_error_message(error: &io::Error, argv: &[OsString]) -> String {
             );
         }
         Some(Errno::NOENT) if Path::new(program).is_relative() => {
-            "; is it in PATH, or its path absolute?"
+            "; put it in PATH, or write its absolute path"
         }
         Some(Errno::ACCESS) => "; is it executable?",
         Some(Errno::NOEXEC) => "; does it begin with #! and an interpreter?",

@@ -145,7 +145,7 @@ fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
     for mode in MODES {
         let env = TestEnv::with_records(26, HOUR_AGO);
         freeze(&env, "> 1");
-        let says = ["10 records in a row had no outcome, the last one is 17", "this pass ends"];
+        let says = ["10 records in a row got nowhere, the last one is 17", "this pass ends"];
         env.pass(&format!("{mode} -- true")).fails(1, &says);
         env.pass(&format!("{mode} -- true")).fails(1, &["the last one is 7:"]);
         assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
@@ -192,7 +192,7 @@ fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
     let env = TestEnv::with_records(12, HOUR_AGO);
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
-        let says = format!("10 records in a row had no outcome, the last one is {last}:");
+        let says = format!("10 records in a row got nowhere, the last one is {last}:");
         env.pass(&format!("--ndays 1 -- {handler}")).fails(1, &[&says]);
         assert_eq!(env.handled().len(), 10);
     }
@@ -425,7 +425,7 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
     // that it has not begun by then.
     let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 2; exit 1");
     let args = format!("process --ndays 1 --jobs 2 --rate 20/s -- {handler}");
-    env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row had no outcome"]);
+    env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row got nowhere"]);
     assert_eq!(env.handled(), ["16"]);
     env.run_at(MIDNIGHT + 1, &args);
     assert_eq!(ids(&env, "SUCCESS"), "1 2 3");

@@ -98,7 +98,7 @@ fn a_program_is_no_id() {
     let env = three();
     for args in ["true", "./sync", "--ndays 1 sh -c true", "1 ./sync"] {
         let word = args.split(' ').find(|word| ["true", "sh", "./sync"].contains(word)).unwrap();
-        named(&env, args).fails(2, &[&format!("write `--` before the handler: -- {word}\n")]);
+        named(&env, args).fails(2, &[&format!("(a database is given with --db): -- {word}\n")]);
     }
     named(&env, "1").fails(2, &["no handler: "]);
 }

@@ -19,7 +19,8 @@ pub struct DueRule {
 }
 
 impl DueRule {
-    /// The verdict on a record. A record that is too old is archived at once; without attempts left, once it is due.
+    /// The verdict on a record. A failed record without attempts left is archived once it is due; one that is only too
+    /// old, at once.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
@@ -101,7 +102,8 @@ impl DueRule {
         ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
     }
 
-    /// The next attempt after this settlement. `None` if only cron decides it, or if the settlement counts no attempt.
+    /// The next attempt after this settlement. `None` if only cron decides it, if no slot is left or no date is known,
+    /// or if the counter stays as it is.
     pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
         let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
             return None;

@@ -82,7 +82,8 @@ impl Policy {
         }
     }
 
-    /// The pass that retries a record which has just failed at `time`. `None` if cron alone decides.
+    /// The pass that retries a record which has just failed at `time`. `None` if cron alone decides, or if there is no
+    /// slot left or no date to count from.
     pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
         let (at, span) = match self {
             Self::Age(_) => return None,

@@ -278,7 +278,7 @@ pub enum Outcome {
     Failure {
         error: String,
     },
-    /// A failure without an answer. The series of attempts goes on, because this one may have succeeded.
+    /// A failure without an answer, so the series of attempts goes on. `reach` says if it may have succeeded.
     Unanswered {
         error: String,
         reach: Reach,
@@ -291,7 +291,7 @@ pub enum Outcome {
     GiveUp {
         error: String,
     },
-    /// The attempt was stopped by the program and does not count.
+    /// The attempt was cut off by a stop, a lost claim or a shutdown, and does not count.
     Interrupted,
     /// The handler could not be run or reached. With `ends_pass` the pass ends, otherwise after ten such in a row.
     Unable {

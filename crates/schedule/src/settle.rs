@@ -46,7 +46,7 @@ fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> b
     limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
 }
 
-/// The charge: an attempt counts as failed before it runs, also if the record kills its pass.
+/// The charge: an attempt is counted as failed before it runs, so that it counts even if it kills the pass.
 pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = begun(attempt, now);

@@ -32,7 +32,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         each: impl FnMut(&Self::ResultRow<'_>) -> bool,
     ) -> DbResult<()>;
 
-    /// Begins a transaction. A rehearsal waits only briefly for locks.
+    /// Begins a transaction. On PostgreSQL a rehearsal waits only briefly for locks.
     fn begin(&mut self, rehearses: bool) -> DbResult<()>;
 
     fn execute(&mut self, sql: &str) -> DbResult<()>;
@@ -127,7 +127,7 @@ pub trait Inspect {
 #[derive(Debug, Clone, Copy)]
 pub struct Constraints {
     pub rows: RowConstraints,
-    /// Triggers or generated columns may change a row after a charge, so that it is read again.
+    /// The guards after a charge cannot be predicted (triggers, generated columns, counters), so the row is read again.
     pub change_charges: bool,
 }
 
@@ -223,7 +223,7 @@ pub struct Index {
 
 pub struct RowAfter {
     pub number: usize,
-    /// True if the row is pending by its condition. False where a status decides that.
+    /// True if the row is pending after the write. It is only meaningful where a condition can end a row.
     pub is_pending: bool,
     pub guards: Guards,
 }

@@ -70,7 +70,8 @@ impl Retry {
 /// Time after the grace period in which outcomes of killed handlers are still written.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Operation of a store. A search or claim loses nothing if it ends early; a settlement has outcomes.
+/// Operation of a store. A search, claim, charge or rehearsal loses nothing if it ends early; a settlement has
+/// outcomes.
 #[derive(Default)]
 pub enum Operation {
     #[default]
@@ -114,7 +115,7 @@ enum PassStage {
     Opened,
     /// In a pass, which does not wait: it keeps an outcome and tries it again later.
     Begun,
-    /// The server has accepted writes. If it is read-only now, the pass waits.
+    /// The server has accepted a rehearsal. If it is read-only now, the pass waits.
     Written,
 }
 

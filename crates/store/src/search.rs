@@ -170,7 +170,7 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(())
     }
 
-    /// Continues a search row by row after an unreadable row.
+    /// Repeats a search row by row, in the order of the row numbers, after an unreadable row.
     fn search_around(
         &mut self,
         query: &Query,

@@ -58,7 +58,7 @@ impl<E: Engine> TableStore<E> {
         Ok(*self.constraints.insert(found))
     }
 
-    /// Reads the guards of charges again if triggers may have changed them.
+    /// Reads the guards of charges again if they cannot be predicted.
     fn read_charges(&mut self, writes: &NumberedWrites, rows: &mut [RowAfter]) -> DbResult<()> {
         let begun: Vec<_> = writes.iter().copied().filter(|(_, write)| write.begins()).collect();
         if begun.is_empty() || !self.constraints()?.change_charges {
@@ -73,7 +73,7 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Writes rows, all or none in SQLite, and claims some of the next candidates.
+    /// Writes rows, in SQLite in one transaction, and claims some of the next candidates.
     pub fn write(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
         let mut results = vec![WriteResult::ChangedMeanwhile; writes.len()];
         let mut open: Vec<_> = writes.iter().enumerate().collect();

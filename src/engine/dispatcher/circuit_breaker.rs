@@ -62,7 +62,7 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// Skips a record whose outcomes the table refuses, although it accepts others.
+    /// Skips a record for which the table refuses a write.
     pub(super) fn skip_refused(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.cursor.passed(record, slot);
         self.breaker.skipped.insert(record.id.clone());
@@ -140,13 +140,12 @@ impl Dispatcher {
         let in_a_row = self.breaker.in_a_row.len();
         if in_a_row >= MOST_IN_A_ROW && self.tally.stopped.is_none() {
             self.stop(Stopped::Stuck(format!(
-                "{in_a_row} records in a row had no outcome, the last one is {id}: this pass ends, and \
-                 the next pass begins after them"
+                "{in_a_row} records in a row got nowhere, the last one is {id}: this pass ends, and the next pass begins after them"
             )));
         }
     }
 
-    /// Keeps the slot of a record that another pass holds when the slot comes.
+    /// Keeps the slot of a due record that cannot be tried now.
     pub(super) fn keep_slot(&mut self, id: &Id) {
         if self.rule.time.span.is_some()
             && !self.rule.kept.contains_key(id)

@@ -212,7 +212,7 @@ impl Dispatcher {
 
     /// Time until the outcomes are written again; `None` in a pass that stops.
     pub(super) fn write_again_in(&self) -> Option<Duration> {
-        let is_over = self.is_lost || self.pass.stop.is_stopping();
+        let is_over = self.cannot_write || self.pass.stop.is_stopping();
         let next_at = self.unwritten.next_at.filter(|_| !is_over)?;
         Some(self.pass.clock.until(next_at))
     }

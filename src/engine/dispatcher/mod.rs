@@ -76,8 +76,8 @@ pub struct Dispatcher {
     cursor: PassCursor,
     breaker: CircuitBreaker,
     ambiguous: BTreeSet<String>,
-    /// True if a write has failed for good.
-    is_lost: bool,
+    /// True after a failed write: nothing more is written before the end of the pass.
+    cannot_write: bool,
     error: Option<anyhow::Error>,
     tally: Tally,
 }
@@ -140,7 +140,7 @@ impl Dispatcher {
             cursor,
             breaker: CircuitBreaker::default(),
             ambiguous: BTreeSet::new(),
-            is_lost: false,
+            cannot_write: false,
             error: None,
             tally: Tally::default(),
         }
@@ -149,15 +149,15 @@ impl Dispatcher {
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
         let (has_ended, was_waiting) = (!ended.is_empty(), self.has_waiting());
         let ended = self.without_doubtful(ended);
-        if !self.is_lost
+        if !self.cannot_write
             && let Err(error) = self.round(&ended, submit)
         {
             // Nothing can be written, so no handler needs to run.
-            self.is_lost = true;
+            self.cannot_write = true;
             self.error.get_or_insert(error);
             self.handlers.stop.end();
         }
-        if self.is_lost {
+        if self.cannot_write {
             let in_hand = &self.in_hand;
             let unsettled = ended.into_iter().filter(|attempt| in_hand.contains_key(&attempt.id));
             self.unwritten.attempts.extend(unsettled);
@@ -197,7 +197,7 @@ impl Dispatcher {
         match self.next_round() {
             Step::Wait(most) => Step::Wait(most.min(left)),
             Step::RoundAfter(pause) if pause > left && self.is_idle() => {
-                // The next search begins after the whole pause.
+                // No handler runs, so nothing changes during the pause.
                 self.pass.observer.every_second();
                 Step::RoundAfter(pause)
             }
@@ -261,7 +261,7 @@ impl Dispatcher {
     }
 
     pub fn flush(&mut self) {
-        if !self.is_lost
+        if !self.cannot_write
             && let Err(error) = self.pass.store.flush(Until::Idle)
         {
             self.begin_no_more(error);

@@ -122,7 +122,7 @@ impl Dispatcher {
             }
             Rehearsal::Refused(why) => why,
         };
-        // The table may refuse only the texts of errors.
+        // Perhaps the table refuses only the error texts.
         let plain = [writes.without_errors()];
         let has_texts = self.takes_errors != Some(false);
         let again = if has_texts { self.pass.store.rehearse(&plain, &[])?.pop() } else { None };

@@ -65,7 +65,8 @@ impl Dispatcher {
         }
     }
 
-    /// Writes outcomes, claims records and hands them out. Returns the numbers of records claimed and handed out.
+    /// Claims records, writes outcomes and charges, and hands the records out. Returns the numbers of records claimed
+    /// and handed out.
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
@@ -92,7 +93,8 @@ impl Dispatcher {
         records.into_iter().for_each(|due| self.pass.store.release(&due.record.id));
     }
 
-    /// Maximum number of records with handlers: half of the claims, because as many may be answered and not settled.
+    /// Maximum number of records with handlers: at most half of the claims, because as many may be answered and not
+    /// settled.
     pub(super) fn places(&self) -> usize {
         self.handlers.handler.capacity().min(self.pass.store.limits().most_claims / 2)
     }

@@ -255,7 +255,7 @@ impl Supervisor {
 
     fn fault_of_reply(&mut self, error: &str) {
         self.fault(error);
-        self.last_end = Some("the handler wrote a line that is not a reply".into());
+        self.last_end = Some("the handler wrote an unexpected line".into());
     }
 
     /// Settles or requeues records of an ended co-process. After an exit or timeout the oldest fails as likely cause.

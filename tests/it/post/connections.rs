@@ -47,7 +47,7 @@ fn one_record_that_finds_no_connection_fails_uncharged() {
 #[test]
 fn however_many_are_sent_at_a_time_two_fail_where_nobody_listens() {
     let env = records(20);
-    let ran = pass(&env, NOBODY, "--jobs 8").fails(1, &["in a row had no outcome"]);
+    let ran = pass(&env, NOBODY, "--jobs 8").fails(1, &["in a row got nowhere"]);
     assert_contains(&ran.stderr, REFUSED);
     assert_eq!((env.count("NEW"), env.count("ERROR")), (18, 2));
     let touched = "SELECT count(*) FROM BACKLOG WHERE STATUS = 'NEW' AND (FAILURES > 0 OR LAST_FAILURE IS NOT NULL OR LAST_ERROR IS NOT NULL)";

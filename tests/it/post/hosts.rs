@@ -111,7 +111,7 @@ fn hosts_that_are_dead_cost_their_records_an_attempt_and_no_others() {
     // Ten in a row: it is not the records' hosts. The next pass begins behind them.
     let env = ports(15, &server, "= 1");
     let url = "http://127.0.0.1:{PORT}/";
-    pass(&env, url, list).fails(1, &["10 records in a row had no outcome, the last one is 6"]);
+    pass(&env, url, list).fails(1, &["10 records in a row got nowhere, the last one is 6"]);
     assert_eq!((env.count("NEW"), env.count("ERROR")), (5, 10));
     pass(&env, url, list);
     assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");

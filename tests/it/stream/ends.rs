@@ -270,7 +270,7 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
     let (first, rest) = ran.stderr.split_once('\n').unwrap();
     let says = "backlog: line 1 of the handler's output is not a reply, not JSON: starting up ";
     assert!(first.starts_with(says), "{first}");
-    let says = "backlog: record 3 stays as it was: the handler wrote a line that is not a reply; handlers were \
+    let says = "backlog: record 3 stays as it was: the handler wrote an unexpected line; handlers were \
                 restarted 3 times; the pass stops here\n";
     assert_eq!(rest, says);
 }

@@ -258,7 +258,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA cell_size_check = 1")
 }
 
-/// Adds functions that parse dates in SQL as this program does.
+/// Adds `backlog_instant`, which reads dates as this program does, and `backlog_value`.
 fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let dates = table.dates.clone();

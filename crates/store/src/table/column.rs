@@ -177,7 +177,7 @@ pub fn joined(terms: impl Iterator<Item = String>, separator: &str) -> String {
 /// Membership of a row in the queue, by the conditions of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
-    /// `where` is true.
+    /// `where` is true, or will be once the row is due.
     Queue,
     /// `where` is not true, and `where_archived` is.
     Archived,
@@ -266,7 +266,7 @@ impl Statuses {
         match membership {
             Membership::Other => return Status::Foreign,
             Membership::Finished => return Status::Success,
-            // A SUCCESS or a foreign status stays what it is, whatever the condition says.
+            // Only NEW, ERROR and ARCHIVED rows can be archived by the condition; any other row is foreign.
             Membership::Archived => {
                 let mut may_be = [0, 1, 3].into_iter().flat_map(|index| &self.values[index]);
                 let is_archived = self.column.is_none() || may_be.any(is);

@@ -486,7 +486,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Checks that no column has two roles, and that effects set no generated column and none with a role, except counters.
+/// Checks that no column has two roles, except that an id may be the insertion date, and that effects set no generated
+/// column and none with a role, except counters.
 fn check_roles(table: &Table) -> Result<()> {
     let mut taken: Vec<(&str, &Column)> = Vec::new();
     for (key, role, column) in table.roles() {

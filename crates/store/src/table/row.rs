@@ -91,7 +91,7 @@ impl<'a> FactReader<'a> {
         let find = |column: &Column| names.clone().position(|name| name == column.name);
         let indexed = |column: &'a Column| Some((column, find(column)?));
         let optional = |column: &'a Option<Column>| column.as_ref().and_then(indexed);
-        // A column that was dropped meanwhile has no cell.
+        // A census selects no id.
         let required = |column| (column, find(column).unwrap_or(usize::MAX));
         Self {
             table,
@@ -260,7 +260,7 @@ impl<'a> RecordReader<'a> {
         Self::new(table, &table.columns)
     }
 
-    /// Without the payload, for a row that is too large to read, the last error at the end.
+    /// Only the columns that a pass needs itself, for a row that is too large to read, the last error at the end.
     pub fn without_payload(table: &'a Table) -> Self {
         let columns = distinct(table.known_columns().into_iter().chain(table.guard_columns()));
         Self::new(table, columns.into_iter().chain(&table.last_error))

@@ -96,7 +96,7 @@ impl<E: Engine> TableStore<E> {
             let before: Vec<_> = before.iter().enumerate().collect();
             let written = if before.is_empty() { Ok(Vec::new()) } else { self.write_rows(&before) };
             match written {
-                // A write that is refused or locked by now conflicts with no other one.
+                // If one of them is refused or locked by now, the chain is tried without them.
                 Err(error) if error.is_refusal || self.gives_way_to(&error) => {
                     self.database.engine.roll_back();
                     self.database.engine.begin(true)?;

@@ -214,7 +214,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched(
     let before = env.query(rows);
     for (handler, says) in [
         ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
-        ("no-such-handler", "is it in PATH"),
+        ("no-such-handler", "put it in PATH"),
         (
             "plain",
             "could not run plain: it is in this directory, which is not in PATH; write ./plain",

@@ -187,7 +187,7 @@ fn a_command_on_archive_that_is_not_there_is_told_once_before_the_first_record()
     env.write("plain", "");
     std::fs::write(env.script("crlf", ""), "#!/bin/sh\r\n").unwrap();
     for (command, says) in [
-        ("nosuch", "could not run nosuch: no such file or directory; is it in PATH"),
+        ("nosuch", "could not run nosuch: no such file or directory; put it in PATH"),
         ("./nosuch {id}", "could not run ./nosuch: no such file or directory"),
         ("./plain", "could not run ./plain: permission denied; is it executable?"),
         ("./crlf", "could not run ./crlf: its first line ends with a carriage return"),

@@ -289,7 +289,7 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
     env.write("plain", "");
     for (handler, says) in [
         ("/no/such/handler", "could not run /no/such/handler: no such file or directory"),
-        ("no-such-handler", "is it in PATH"),
+        ("no-such-handler", "put it in PATH"),
         ("./plain", "permission denied; is it executable?"),
         ("sh -c 'exec nope'", "the handler ended with exit status 127: "),
         ("sh -c 'echo go away >&2; exit 126'", "the handler ended with exit status 126: go away"),

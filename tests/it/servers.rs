@@ -267,14 +267,15 @@ fn what_a_crash_may_have_taken_away_is_named_if_the_server_stays_away() {
 fn an_idle_pass_ends_if_the_server_stays_away_for_a_minute() {
     let Some(cluster) = Cluster::private(&[]) else { return };
     let machines = Machines::new(&cluster, 3);
-    let args = format!("process --ndays 1 --rate 1/s -- {}", machines.handler());
-    let pass = piped(&mut machines.machines[0].command(&args));
+    let args = format!("process --ndays 1 --rate 12/m -- {}", machines.handler());
+    let mut pass = piped(&mut machines.machines[0].command(&args));
     wait_until("one is handled", || machines.handled() > 0);
     cluster.stop();
+    wait_until("the pass ends", || pass.try_wait().unwrap().is_some());
     let ran = machines.finished(pass);
-    let says =
-        "could not claim records for a minute, because the connections to the database were lost";
-    assert_contains(&ran.stderr, says);
+    // If the claim comes before the heartbeat that notices the loss, the claim itself waits.
+    let says = ["could not claim records for a minute", "lost the connection to"];
+    assert!(says.iter().any(|says| ran.stderr.contains(says)), "{}", ran.stderr);
     assert_eq!(ran.exit, Some(75));
 }
 

@@ -230,6 +230,7 @@ fn end_of_words(text: &str) -> Option<usize> {
     Some(text.len())
 }
 
+/// The characters of a command, each with the quote around it.
 fn with_quotes(text: &str) -> impl Iterator<Item = (usize, char, Option<char>)> {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {

@@ -130,7 +130,8 @@ impl<Reason: Copy> Process<Reason> {
     }
 }
 
-/// The termination signal (see the GNU C library manual) of a process. A shell reports that of its command as 128 + N.
+/// The termination signal (see the glibc manual) of a process. A shell exits with 128 + N if signal N ended its
+/// command.
 pub fn termination_signal(status: ExitStatus) -> Option<i32> {
     let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
     let signal = status.signal().or_else(of_a_shell);

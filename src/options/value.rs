@@ -104,6 +104,7 @@ pub fn duration_up_to_a_year(text: &str) -> Result<Duration, String> {
     if duration > max { Err("must be at most 365days".into()) } else { Ok(duration) }
 }
 
+/// `none` means no timeout.
 pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text == "none" {
         return Ok(None);

@@ -128,7 +128,7 @@ impl RecordView<'_> {
         let error = record.last_error.as_deref().map(one_line).unwrap_or_default();
         let mut cells = vec![
             record.id.full(),
-            // The status is that of the charge, which may be taken back.
+            // The charge has set the status, and may be taken back.
             in_hand.as_ref().map_or(one_line(&record.status_text), |_| "in hand".into()),
             inserted,
             if *has_counter { record.failures.to_string() } else { "-".into() },

@@ -30,15 +30,15 @@ fn run(env: &TestEnv, args: &str) -> Ran {
 fn findings(env: &TestEnv, about: &str, args: &str) -> Vec<String> {
     let ran = run(env, &format!("check --json --now @{MIDNIGHT} {args}"));
     let json = ran.json();
-    let mends = ran.stdout.contains("\"level\":\"error\"");
-    assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
+    let has_errors = ran.stdout.contains("\"level\":\"error\"");
+    assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(has_errors)), Some(!has_errors)));
     let found = json["findings"].as_array().unwrap().iter();
     let found = found.filter(|finding| finding["about"] == about);
     let text = |finding: &serde_json::Value| finding.as_str().unwrap().to_string();
     found.map(|finding| format!("{} {}", text(&finding["level"]), text(&finding["text"]))).collect()
 }
 
-/// The statements that mend what `check` found, which is nothing that must be mended.
+/// The statements that fix what `check` found, which is no error.
 fn statements(env: &TestEnv, args: &str) -> Vec<String> {
     let ran = run(env, &format!("check --json {args}")).success();
     let json = ran.json();
@@ -1111,8 +1111,8 @@ fn what_only_the_application_has_is_named_before_a_pass_meets_it() {
         );
         let ran = run(&env, &format!("check --now @{MIDNIGHT} --ndays 9 -- /bin/true"));
         assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{schema}: {ran:?}");
-        let mends = |line: &str| line.starts_with("error") && line.contains(says);
-        assert!(ran.stdout.lines().any(mends), "{schema}: {ran:?}");
+        let fixes = |line: &str| line.starts_with("error") && line.contains(says);
+        assert!(ran.stdout.lines().any(fixes), "{schema}: {ran:?}");
         for other in ["ok       dates", "ok       schedule", "ok       handler", "warning  crontab"]
         {
             assert!(ran.stdout.contains(other), "{schema}: {ran:?}");

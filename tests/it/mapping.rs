@@ -924,10 +924,10 @@ fn no_attempt_is_counted_where_something_else_stands() {
                 env.run_at(MIDNIGHT, &args).fails(1, &[&column, found, says]);
             }
             let checked = env.run(&format!("check --queue {queue}")).exits(1);
-            let mends = |finding: &str| {
+            let fixes = |finding: &str| {
                 finding.starts_with("error    columns     ") && finding.contains(found)
             };
-            assert!(checked.stdout.lines().any(mends), "{checked:?}");
+            assert!(checked.stdout.lines().any(fixes), "{checked:?}");
             env.run(&format!("list --queue {queue}")).success();
             assert_eq!(env.handled(), [""; 0]);
         }

@@ -200,11 +200,11 @@ fn a_function_that_pgmq_lacks_is_named_before_anything_is_claimed(version: Pgmq)
 fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     let Some((database, env)) = queue_of(version, "jobs", 3) else { return };
     env.work("jobs", "--policy constant:delay=2h --max-records 1", "/bin/false").silent();
-    let mend = |verb: &str, ids: &str| env.run(&format!("{verb} --pgmq jobs {ids}"));
-    assert_eq!(mend("retry", "1").success().stdout, "made due 1 record\n");
+    let edit = |verb: &str, ids: &str| env.run(&format!("{verb} --pgmq jobs {ids}"));
+    assert_eq!(edit("retry", "1").success().stdout, "made due 1 record\n");
     assert_eq!(database.query("SELECT count(*) FROM pgmq.read('jobs', 30, 1)"), "1");
     // A message that somebody has just read may be in their hands.
-    let busy = mend("archive", "1 2 9").exits(1);
+    let busy = edit("archive", "1 2 9").exits(1);
     assert_eq!(
         busy.stdout,
         "9: no such record\n1: a pass is handling it; try again later, or end its handler: backlog stop --pgmq jobs 1\narchived 1 record\n"
@@ -212,7 +212,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs"), "2");
     if !version.has_headers() {
         assert_eq!(
-            mend("restore", "2").stdout,
+            edit("restore", "2").stdout,
             "2: is SUCCESS; left unchanged\nrestored 0 records\n"
         );
         return;
@@ -220,7 +220,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     let archived = "SELECT headers ->> 'backlog_error' FROM pgmq.a_jobs";
     assert_eq!(database.query(archived), "archived without an attempt");
     database.sql("SELECT pgmq.archive('jobs', 3)");
-    let said = mend("restore", "2 3").success().stdout;
+    let said = edit("restore", "2 3").success().stdout;
     assert_eq!(
         said,
         "3: is SUCCESS; left unchanged\nrestored 1 record\n2: next attempt in the next pass\n"

@@ -64,6 +64,7 @@ impl Backoff {
         i64::from(self.base.wait(n.into()) > 0)
     }
 
+    /// The drawn delay in milliseconds, or the plain one without [`Jitter::Drawn`].
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
         let plain = self.base.wait(n.into());
         let Jitter::Drawn { unit_ms, widths } = &self.jitter else { return plain };
@@ -185,6 +186,7 @@ pub struct Delays {
 }
 
 impl Delays {
+    /// A table of these delays; without any, of a delay of 0.
     pub fn new(waits: impl IntoIterator<Item = u64>) -> Self {
         let mut waits: Vec<u64> = waits.into_iter().take(MOST).collect();
         if waits.is_empty() {

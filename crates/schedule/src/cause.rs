@@ -135,6 +135,7 @@ impl Causes {
         groups
     }
 
+    /// The only cause that matches an id or a text.
     pub fn find(&self, pattern: &str) -> Result<Cause, String> {
         if pattern.trim().is_empty() {
             return Err("write the id of a group, or a text of its error".into());

@@ -106,6 +106,7 @@ impl<'a> PolicyKeys<'a> {
         self.checked_max(key, first, self.max()?)
     }
 
+    /// Returns `max`, or fails if the first delay is above it.
     pub fn checked_max(&self, key: &str, first: u64, max: u64) -> Result<u64, String> {
         if first <= max {
             return Ok(max);

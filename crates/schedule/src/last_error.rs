@@ -22,6 +22,7 @@ fn without_snooze(last_error: &str) -> &str {
     split_snooze(last_error).map_or(last_error, |(_, error)| error)
 }
 
+/// The last error of a record while the outcome of its attempt is unknown.
 pub fn begun(attempt: u32, at: Instant) -> String {
     format!("attempt {attempt} began at {at} {NOT_REPORTED}")
 }

@@ -19,6 +19,7 @@ impl RetryLimits {
         self.max_attempts.is_some() || self.is_per_record
     }
 
+    /// Maximum number of attempts of a record. `own` is the maximum in its row.
     pub fn most_attempts(&self, own: Option<u32>) -> Option<u32> {
         own.filter(|_| self.is_per_record).or(self.max_attempts)
     }

@@ -131,6 +131,7 @@ struct Tier {
 }
 
 impl Tiers {
+    /// Parses `1d/5m,7d/1h`, maximum age and interval of each tier.
     pub fn parse(spec: &str, options: PolicyOptions) -> Result<Self, String> {
         let every_secs = options.every_secs;
         let syntax = "write maximum age/interval, as in 7d/1h";

@@ -117,6 +117,7 @@ fn count(key: &str, count: i64) -> Result<u32, String> {
     legal.ok_or_else(|| format!("{key} is {count}; use 0 to 100"))
 }
 
+/// Checks the minimum and the maximum delay, and converts seconds to milliseconds.
 fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     let checked = |(key, secs): (&str, i64)| {
         let legal = u64::try_from(secs).ok().filter(|secs| (1..=3600).contains(secs));

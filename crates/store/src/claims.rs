@@ -26,6 +26,7 @@ impl Claims {
         Self { file, held: HashSet::new() }
     }
 
+    /// Claims the record, unless another process or this one holds it.
     pub fn claim(&mut self, id: &Id) -> Result<bool> {
         let offset = offset(id);
         Ok(!self.held.contains(&offset) && lock_at(&self.file, offset)? && self.held.insert(offset))
@@ -62,6 +63,7 @@ impl LineLock {
 const KILLED_WAIT: Duration = Duration::from_millis(200);
 const KILLED_STEP: Duration = Duration::from_millis(4);
 
+/// [`lock_at`], with a wait for the remains of a killed pass.
 fn lock_after_killed(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..KILLED_WAIT.as_millis() / KILLED_STEP.as_millis() {
         if lock_at(file, offset)? {
@@ -102,6 +104,7 @@ pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     Ok(false)
 }
 
+/// True if a pass has a lock on one byte of a file. Takes no lock.
 pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
     Ok(i32::from(conflicting_lock(file, offset)?.l_type) == libc::F_WRLCK)
 }

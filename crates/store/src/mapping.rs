@@ -89,7 +89,7 @@ impl Mapping {
     }
 
     /// The same table as a queue of finished records with this status, which a success deletes. The age of ARCHIVED
-    /// records is that of their last failure, or of a column that archiving sets, never of their insertion date.
+    /// records is the date of their last failure, or of a column that archiving sets, never of their insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &str| match &self.inserted {

@@ -47,6 +47,7 @@ impl Retry {
         self.stop.as_ref().is_some_and(|stop| stop.is_stopping())
     }
 
+    /// True if the present operation has to end without retries, because the pass stops.
     pub fn must_give_up(&self) -> bool {
         let Some(stop) = &self.stop else { return false };
         match *lock(&self.operation) {

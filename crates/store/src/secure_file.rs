@@ -72,6 +72,7 @@ pub fn read_large(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Opens an existing regular file, without waiting.
 pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
     if file_type(&fstat(&file)?) == FileType::RegularFile {

@@ -402,6 +402,7 @@ impl Table {
         joined(parts, " UNION ALL ")
     }
 
+    /// The head of a row, these columns, and the last error, truncated for display.
     pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
         let error =

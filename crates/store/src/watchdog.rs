@@ -168,6 +168,7 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     Ok((child, socket))
 }
 
+/// Runs the watchdog: waits for the end of the pass, and kills its handlers unless it ended normally.
 pub fn run_watchdog() -> Result<()> {
     // For anybody but a pass it would only be a means to kill processes.
     let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
@@ -321,7 +322,7 @@ impl Mark {
             return true;
         }
         let Some((number, pipe)) = &self.descriptor else { return false };
-        // Watchdogs end without help: this one, and that of a pass that a handler started.
+        // Watchdogs end without help: this one, and the watchdog of a pass that a handler started.
         let is_watchdog =
             |arguments: Vec<u8>| arguments == format!("backlog\0{WATCHDOG}\0").into_bytes();
         fs::read_link(proc.join("fd").join(number)).is_ok_and(|target| target == *pipe)

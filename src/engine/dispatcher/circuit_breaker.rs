@@ -140,7 +140,8 @@ impl Dispatcher {
         let in_a_row = self.breaker.in_a_row.len();
         if in_a_row >= MOST_IN_A_ROW && self.tally.stopped.is_none() {
             self.stop(Stopped::Stuck(format!(
-                "{in_a_row} records in a row got nowhere, the last one is {id}: this pass ends, and the next pass begins after them"
+                "{in_a_row} records in a row got nowhere, the last one is {id}: this pass ends, and the \
+                 next pass begins after them"
             )));
         }
     }

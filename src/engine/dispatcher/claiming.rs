@@ -80,25 +80,30 @@ impl Dispatcher {
     fn claimable(&mut self, open: usize) -> Result<usize> {
         let now = self.pass.clock.monotonic();
         let tokens = self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(now));
+        let is_held_off = self.pass.store.limits().hold_off.is_some();
+        // While handlers run, their outcomes find out if the store comes back.
+        if !is_held_off || tokens == 0 || !self.in_hand.is_empty() {
+            self.waits_for_store_since = None;
+        }
         if tokens == 0 {
             self.waits_for_rate = self.has_more()?;
             return Ok(0);
         }
-        if self.pass.store.limits().hold_off.is_some() {
+        if is_held_off {
             self.waits_for_store = self.has_more()?;
-            let since = *self.waits_for_store_since.get_or_insert(now);
-            // While handlers run, their outcomes find out if the store comes back.
-            if self.in_hand.is_empty() && now - since > MAX_HOLD_OFF {
+            if self.in_hand.is_empty()
+                && now - *self.waits_for_store_since.get_or_insert(now) > MAX_HOLD_OFF
+            {
                 let why = "could not claim records for a minute, because the connections to the \
                            database were lost; try later";
                 return Err(StoreError::TryLater(why.into()).into());
             }
             return Ok(0);
         }
-        self.waits_for_store_since = None;
         Ok(usize::try_from(self.left).unwrap_or(usize::MAX).min(tokens).min(open))
     }
 
+    /// Returns the next candidates, and whether exactly these are to be claimed.
     fn next_candidates(&mut self, few: usize) -> Result<(Vec<Candidate>, bool)> {
         let mut candidates = self.unreported.take_due(few, self.pass.clock.monotonic());
         let is_named = self.plan.is_named() || !candidates.is_empty();
@@ -293,6 +298,7 @@ impl Dispatcher {
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 
+    /// Archives a record without another attempt: its attempts are used up, or it is too old.
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
         let settlement = backlog_schedule::expire(self.pass.clock.now());
         let write = RowWrite::new(record, None, settlement);

@@ -260,6 +260,7 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
+    /// Flushes the store. After an error no more attempts begin.
     pub fn flush(&mut self) {
         if !self.cannot_write
             && let Err(error) = self.pass.store.flush(Until::Idle)

@@ -411,6 +411,7 @@ impl PgLocks {
         Ok(locks_exclude)
     }
 
+    /// Sets the parameters of the sessions that are new. Behind a pooler it sets a time limit only.
     fn configure(&mut self, writing: &mut Session, is_new: [bool; 2]) -> DbResult<()> {
         let access = writing.access;
         let sessions = [Some(writing), self.session.as_mut()];

@@ -98,6 +98,7 @@ impl Directory {
         self.found.st_uid == rustix::process::geteuid().as_raw()
     }
 
+    /// Opens a file. `None` if it does not exist and is not created.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
         let open = || openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty());

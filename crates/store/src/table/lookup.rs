@@ -56,6 +56,7 @@ struct Lookup<'a> {
 }
 
 impl Table {
+    /// Finds the table and its mapped columns. An error lists the names that exist.
     pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Self> {
         let table = find(catalog, mapping, clock)?;
         check_roles(&table)?;

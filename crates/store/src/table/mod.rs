@@ -250,6 +250,7 @@ impl Table {
 }
 
 impl Table {
+    /// Fails if the table does not count failures, or has no last failure if `needs_last_failure` is set.
     pub fn require_counter(&self, required_by: &str, needs_last_failure: bool) -> Result<()> {
         let (mut names, mut added) = (Vec::new(), Vec::new());
         let mut lacks = |name, definition| {
@@ -327,6 +328,7 @@ impl Table {
         self.inserted.spelling.write(now, &self.dates.zone)
     }
 
+    /// The column for the payloads of new records. Fails if the table cannot take any.
     pub fn require_payload(&self) -> Result<&Column> {
         let table = &self.name;
         if self.inserted.is_expression {

@@ -1,4 +1,4 @@
-//! Rows of a statement, read as records or as facts for the due rule. Facts copy no text but that of ids.
+//! Rows of a statement, read as records or as facts for the due rule. Facts copy only the text of ids.
 
 use std::iter;
 use std::sync::Arc;

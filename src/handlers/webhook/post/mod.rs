@@ -211,6 +211,7 @@ impl Client {
         Ok(answered.unwrap_or_else(|outcome| (outcome, None)))
     }
 
+    /// The response, or the outcome of a request without one.
     fn run(&self, request: http::Request<&[u8]>) -> Result<Response<Body>, Outcome> {
         let (uri, timeout) = (request.uri().clone(), self.context.timeout);
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));

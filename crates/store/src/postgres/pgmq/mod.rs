@@ -150,6 +150,7 @@ pub fn msg_id(id: &Id) -> Option<i64> {
 }
 
 impl PgmqQueue {
+    /// Finds a queue. The error lists the existing queues.
     fn find(session: &mut Session, name: &str) -> Result<Self> {
         if let Some(queue) = find(session, name)? {
             return Ok(queue);
@@ -260,6 +261,7 @@ fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> 
     rows.map_err(|error| error.explain(&session.server.to_string(), "read"))
 }
 
+/// Returns `None` if there is no such queue.
 fn find(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     let schema =
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;

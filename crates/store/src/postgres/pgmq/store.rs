@@ -97,7 +97,7 @@ pub struct PgmqStore {
 
 struct MessageInHand {
     msg_id: i64,
-    /// The count of reads, with that of this process.
+    /// The count of reads, including the read of this process.
     reads: i64,
     /// `None` for a message that this process has not hidden.
     lease: Option<Lease>,

@@ -82,6 +82,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
+    /// Reads the parameters, without connecting.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -135,6 +136,7 @@ impl Server {
         self.endpoints.first()?.password_from.as_deref()
     }
 
+    /// Connects to a host, with TLS, without it or both in turn, as the mode allows.
     fn connect_to(
         self: &Arc<Self>,
         endpoint: &Arc<Endpoint>,

@@ -19,18 +19,22 @@ fn fine() -> Answer {
     Answer::new("200 OK", &[], "x")
 }
 
+fn assert_two_requests_share_a_tunnel(client: &Client, proxy: &Server, server: &Server) {
+    assert_eq!(send(client), success());
+    assert_eq!(send(client), success());
+    let [connect] = proxy.received().try_into().unwrap();
+    assert_eq!(connect.method, "CONNECT");
+    assert_eq!(connect.path, format!("127.0.0.1:{}", server.port));
+    assert_eq!(connect.header("proxy-authorization"), Some("Basic dXMgZXI6cHc="));
+}
+
 #[test]
 fn a_plain_request_goes_through_a_tunnel() {
     let server = Server::new(&[("/a?b", fine())]);
     let proxy = Server::new(&[]);
     let at = proxy.url("/").replace("//", "//us%20er:pw@");
     let client = client(&server.url("/a?b"), &[("http_proxy", &at)], None);
-    assert_eq!(send(&client), success());
-    assert_eq!(send(&client), success());
-    let [connect] = proxy.received().try_into().unwrap();
-    assert_eq!(connect.method, "CONNECT");
-    assert_eq!(connect.path, format!("127.0.0.1:{}", server.port));
-    assert_eq!(connect.header("proxy-authorization"), Some("Basic dXMgZXI6cHc="));
+    assert_two_requests_share_a_tunnel(&client, &proxy, &server);
     for request in server.received() {
         assert_eq!((request.path.as_str(), request.body.as_slice()), ("/a?b", super::BODY));
         assert_eq!(request.header("proxy-authorization"), None);
@@ -45,12 +49,7 @@ fn an_encrypted_request_goes_through_a_tunnel() {
     let proxy = Server::new(&[]);
     let at = proxy.url("/").replace("//", "//us%20er:pw@");
     let client = client(&server.url("/"), &[("HTTPS_PROXY", &at)], Some(&trusted));
-    assert_eq!(send(&client), success());
-    assert_eq!(send(&client), success());
-    let [connect] = proxy.received().try_into().unwrap();
-    assert_eq!(connect.method, "CONNECT");
-    assert_eq!(connect.path, format!("127.0.0.1:{}", server.port));
-    assert_eq!(connect.header("proxy-authorization"), Some("Basic dXMgZXI6cHc="));
+    assert_two_requests_share_a_tunnel(&client, &proxy, &server);
     assert_eq!(server.received().len(), 2);
     assert_eq!(server.received()[0].header("proxy-authorization"), None);
 }

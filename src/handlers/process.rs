@@ -130,8 +130,7 @@ impl<Reason: Copy> Process<Reason> {
     }
 }
 
-/// The termination signal (see the glibc manual) of a process. A shell exits with 128 + N if signal N ended its
-/// command.
+/// The termination signal (glibc manual) of a process. A shell exits with 128 + N if signal N ended its command.
 pub fn termination_signal(status: ExitStatus) -> Option<i32> {
     let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
     let signal = status.signal().or_else(of_a_shell);

@@ -7,10 +7,10 @@ def handle(record):
     with open("sent.jsonl", "a") as sent:
         print(json.dumps(record), file=sent)
 
-hello = json.loads(sys.stdin.readline())  # names the queue, the table, the columns of the id and all columns
+hello = json.loads(sys.stdin.readline())  # names the queue, the table, its columns and the key of the id
 assert hello.get("backlog") == 1, "start me with --stream"
 for record in map(json.loads, sys.stdin):
-    reply = {"id": record["backlog_id"], "outcome": "success"}
+    reply = {"id": record[hello["reply_with"]], "outcome": "success"}
     try:
         handle(record)
     except Exception as error:

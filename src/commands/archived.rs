@@ -51,9 +51,9 @@ impl ArchivedRecords {
             log::error!("{why}");
         } else if *count <= NAMED {
             let it = if *count == 1 { "it" } else { "them" };
-            let ids: Vec<_> = first.iter().map(Id::text).collect();
+            let ids: Vec<_> = first.iter().map(Id::full).collect();
             let has_hyphen = ids.iter().any(|id| id.starts_with('-'));
-            let ids = ids.iter().map(|id| &**id);
+            let ids = ids.iter().map(String::as_str);
             let ids: Vec<_> = has_hyphen.then_some("--").into_iter().chain(ids).collect();
             // Archived records may no longer match the condition.
             let back = table_command(resolved, "restore", &ids, false)?;

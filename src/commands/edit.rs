@@ -19,6 +19,7 @@ use serde::de::IgnoredAny;
 
 use super::assemble::Assembly;
 use super::failures::CauseFilter;
+use super::queue_arguments::id_argument;
 use super::{AMBIGUOUS, Console, GONE, find, open, state_dir};
 use crate::cli::{EditArgs, InitArgs};
 use crate::exit::{Exit, usage};
@@ -346,7 +347,7 @@ impl EditRun<'_> {
                     (Exit::Done, why)
                 }
                 Claim::Busy | Claim::NotAsked => {
-                    let stop = format!("backlog stop{} {}", self.choice, id.full());
+                    let stop = format!("backlog stop{} {}", self.choice, id_argument(&id));
                     let why = "a pass is handling it; try again later, or end its handler";
                     (Exit::TryLater, format!("{why}: {stop}"))
                 }

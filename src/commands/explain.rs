@@ -5,6 +5,7 @@ use backlog_schedule::{Status, one_line};
 
 use super::assemble::open_to_read;
 use super::failures::KnownFailures;
+use super::queue_arguments::id_argument;
 use super::{Console, GONE, find, or_warn, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
@@ -45,7 +46,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
                     None => format!("{}  {}\n", view.unscheduled(), unknown_schedule()),
                 };
                 if record.status == Status::Archived && restores {
-                    let (choice, id) = (resolved.choice(), record.id.full());
+                    let (choice, id) = (resolved.choice(), id_argument(&record.id));
                     text += &format!("  way back    backlog restore{choice} {id}\n");
                 }
                 text + &unstored.map_or_else(String::new, report::unstored)

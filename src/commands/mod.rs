@@ -308,13 +308,21 @@ const MIN_PREFIX_LEN: usize = 6;
 
 /// The record with this id, or the only one whose id begins with it; otherwise the reason why there is none.
 fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>> {
-    let columns = database.table().id.len();
-    for id in Id::readings(id, columns) {
-        match database.read(&id)? {
-            ReadResult::Record(record) => return Ok(Ok(*record)),
-            ReadResult::Ambiguous => return Ok(Err(AMBIGUOUS.into())),
-            ReadResult::Gone => {}
+    let table = database.table();
+    let columns = table.id.len();
+    let readings = Id::readings(id, columns).into_iter().filter(|id| table.can_have(id));
+    let mut found: Option<Record> = None;
+    for id in readings.collect::<Vec<_>>() {
+        match (database.read(&id)?, &found) {
+            (ReadResult::Gone, _) => {}
+            (ReadResult::Record(record), None) => found = Some(*record),
+            (ReadResult::Record(record), Some(other)) if record.id == other.id => {}
+            // A column of SQLite can hold text and bytes that are displayed alike.
+            (ReadResult::Record(_) | ReadResult::Ambiguous, _) => return Ok(Err(AMBIGUOUS.into())),
         }
+    }
+    if let Some(record) = found {
+        return Ok(Ok(record));
     }
     let begin = Some(id).filter(|id| id.len() >= MIN_PREFIX_LEN);
     let ids = begin.map_or(Ok(Vec::new()), |begin| database.ids_from(begin))?;

@@ -17,6 +17,7 @@ use backlog_store::{
 use super::archived::ArchivedRecords;
 use super::assemble::{Assembly, line_policy};
 use super::or_warn;
+use super::queue_arguments::id_argument;
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, ExitError};
 use crate::options::{PassSettings, Resolved};
@@ -301,7 +302,7 @@ fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
         *host == host_name() && fs::metadata(format!("/proc/{pid}")).is_ok_and(is_its_users);
     let slow = history.slow_handlers();
     let advice = match slow.first() {
-        Some((_, id)) => format!(" `backlog stop{choice} {id}` ends its handler"),
+        Some((_, id)) => format!(" `backlog stop{choice} {}` ends its handler", id_argument(id)),
         None if is_here => format!(" `kill {pid}` ends it"),
         None => String::new(),
     };

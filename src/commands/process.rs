@@ -19,6 +19,7 @@ use super::assemble::{self, Assembly, require_handler, start_handlers};
 use super::dry_run::{dry_run, report_unmapped};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, report_busy};
+use super::queue_arguments::id_argument;
 use super::signals::StoppedBySignals;
 use super::{Console, find, open, prune};
 use crate::cli::ProcessArgs;
@@ -217,7 +218,10 @@ impl ProcessRun<'_> {
             Status::New | Status::Error => return Ok(id),
             Status::Success if again => return Ok(id),
             Status::Success => "is SUCCESS; --again tries it again".into(),
-            Status::Archived => format!("is ARCHIVED; `backlog restore{choice} {id}` makes it NEW"),
+            Status::Archived => {
+                let id = id_argument(&id);
+                format!("is ARCHIVED; `backlog restore{choice} {id}` makes it NEW")
+            }
             Status::Foreign => format!("is {}, not pending", cut_line(&record.status_text)),
         })
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::Result;
-use backlog_schedule::policy_file;
+use backlog_schedule::{Id, policy_file};
 use backlog_store::ownership::OwnerRule;
 
 use crate::exit::{ExitError, usage};
@@ -79,6 +79,14 @@ pub fn table_command(
     let words = ["backlog", command].into_iter().chain(arguments.iter().map(String::as_str));
     let joined = shlex::try_join(words.chain(more.iter().copied()));
     joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
+}
+
+/// An id behind a suggested command, quoted for a shell: rows of others may contain any text.
+pub fn id_argument(id: &Id) -> String {
+    let text = id.full();
+    let end_of_options = if text.starts_with('-') { "-- " } else { "" };
+    let quoted = shlex::try_quote(&text).unwrap_or_default();
+    format!("{end_of_options}{quoted}")
 }
 
 fn portable(environment: &Environment, key: &Key, value: &str) -> Result<String, ExitError> {

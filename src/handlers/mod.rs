@@ -86,7 +86,7 @@ pub fn document(
 ) -> Result<Vec<u8>, String> {
     match payload_column {
         Some(column) => Ok(payload(record, column)),
-        None => json_document(record, secret, false).map_err(|error| {
+        None => json_document(record, secret, None).map_err(|error| {
             format!("{error}; pass it alone with --set payload=COLUMN, or fix it")
         }),
     }
@@ -145,21 +145,26 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
 
 /// A record as the line that a co-process reads. It has the id as text too, which no JSON library rounds.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
-    let adds_backlog_id = record.row.find(BACKLOG_ID).is_none();
-    let mut line =
-        json_document(record, None, adds_backlog_id).map_err(|error| error.to_string())?;
+    let key = reply_with(&record.row.columns);
+    let mut line = json_document(record, None, Some(&key)).map_err(|error| error.to_string())?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Key of the id as text, unless the table has a column of that name.
-const BACKLOG_ID: &str = "backlog_id";
+/// Key of the id as text: `backlog_id`, with underscores if the table has a column of that name.
+fn reply_with(columns: &[String]) -> String {
+    let mut key = "backlog_id".to_string();
+    while columns.contains(&key) {
+        key.push('_');
+    }
+    key
+}
 
 /// Every column but the secret, on one line. The error names a value that JSON cannot represent.
 fn json_document(
     record: &Record,
     secret: Option<&str>,
-    adds_backlog_id: bool,
+    id_key: Option<&str>,
 ) -> serde_json::Result<Vec<u8>> {
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     let mut serializer = serde_json::Serializer::new(Vec::new());
@@ -186,8 +191,8 @@ fn json_document(
             }
         }
     }
-    if adds_backlog_id {
-        object.serialize_entry(BACKLOG_ID, &record.id.text())?;
+    if let Some(key) = id_key {
+        object.serialize_entry(key, &record.id.text())?;
     }
     object.end()?;
     Ok(serializer.into_inner())
@@ -226,10 +231,17 @@ mod json_tests {
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
                         \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  },\"backlog_id\":\"7\"}\n";
         assert_eq!(String::from_utf8(json_line(&record).unwrap()).unwrap(), expected);
-        let without = json_document(&record, Some("IT'S \"odd\""), false).unwrap();
+        let without = json_document(&record, Some("IT'S \"odd\""), None).unwrap();
         let expected = expected.replace(",\"backlog_id\":\"7\"", "");
         let expected = expected.replace("\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",", "");
         assert_eq!(String::from_utf8(without).unwrap(), expected.trim_end());
+    }
+
+    #[test]
+    fn the_key_of_the_id_is_not_a_column() {
+        let columns = ["BACKLOG_ID", "backlog_id"].map(String::from);
+        assert_eq!(reply_with(&columns[..1]), "backlog_id");
+        assert_eq!(reply_with(&columns), "backlog_id_");
     }
 
     #[test]
@@ -237,6 +249,6 @@ mod json_tests {
         let record = record(&[("ID", Value::Integer(7)), ("b", Value::Bytes(b"a\xff".into()))]);
         assert_eq!(payload(&record, "B"), b"a\xff");
         assert_eq!(json_line(&record).unwrap_err(), "its b is not UTF-8, so JSON cannot hold it");
-        assert_eq!(json_document(&record, Some("b"), false).unwrap(), b"{\"ID\":7}");
+        assert_eq!(json_document(&record, Some("b"), None).unwrap(), b"{\"ID\":7}");
     }
 }

@@ -166,6 +166,7 @@ impl Sources {
         let only = if let [queue] = &choices[..] { Some(queue.clone()) } else { None };
         let named = named.or(only);
         let pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
+        let pgmq = pgmq.filter(|name| require_queue_name(name).is_ok());
         let name = named.clone().or(pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
         let described = described.transpose()?.unwrap_or_default();
@@ -281,6 +282,8 @@ impl Resolved<'_> {
             ("claims", path("state_dir").or_else(default), PathKind::Directory),
             ("joblog", path("joblog"), PathKind::File),
             ("handler", path("ca_file"), PathKind::File),
+            ("certificates", environment.path("SSL_CERT_FILE"), PathKind::File),
+            ("certificates", environment.path("SSL_CERT_DIR"), PathKind::Directory),
         ];
         let complaints =
             files.into_iter().chain(beside).chain(certificates).filter_map(

@@ -88,3 +88,35 @@ fn passes_that_are_cut_short_go_on_behind_bytes() {
         }
     });
 }
+
+#[test]
+fn digits_are_no_bytes_of_their_own() {
+    let Some((database, env)) = server_with(
+        "CREATE TABLE backlog (id bytea PRIMARY KEY, status text NOT NULL DEFAULT 'NEW', date_inserted text);
+         INSERT INTO backlog (id, date_inserted) VALUES ('\\x42', '2026-11-20'), ('\\x3432', '2026-11-20')",
+    ) else {
+        return;
+    };
+    env.run("archive 42").success();
+    let archived = "SELECT encode(id, 'hex') FROM backlog WHERE status = 'ARCHIVED'";
+    assert_eq!(database.query(archived).trim(), "42");
+    assert_contains(&env.run("explain 3432").success().stdout, "record 3432: NEW");
+}
+
+#[test]
+fn an_id_that_two_rows_show_alike_addresses_none() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('ff', '2026-11-20'), (x'ff', '2026-11-20'), (7, '2026-11-20')",
+    );
+    for command in ["archive ff", "explain ff", "process ff -- true"] {
+        let ran = env.run_at(MIDNIGHT, command);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(
+            ran.exit == Some(1) && said.contains("more than one row has this id"),
+            "{command}: {said}"
+        );
+    }
+    env.run("archive 7").success();
+    assert_eq!(env.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'NEW'"), "2");
+}

@@ -142,3 +142,27 @@ fn what_a_server_says_is_shown_in_characters_that_show() {
     let archive = env.run("archive 1");
     assert!(both_visible(&archive).contains(r"a\u{202e}b"), "{archive:?}");
 }
+
+#[test]
+fn an_id_in_a_suggested_command_is_one_word_of_a_shell() {
+    for id in ["x;touch ran;#", "-rf", "it's", "a b"] {
+        let env = TestEnv::with_schema(
+            "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED TEXT)",
+        );
+        let insert =
+            "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED) VALUES (?1, 'ARCHIVED', '2026-11-20')";
+        env.connection().execute(insert, [id]).unwrap();
+        let explained = env.run(&format!("explain -- {}", quoted(id))).success().stdout;
+        let (_, command) = explained.split_once("way back    ").unwrap();
+        let mut commands = vec![command.trim().to_string()];
+        if !id.starts_with('-') {
+            let tried = env.run(&format!("process {} -- true", quoted(id))).stderr;
+            commands.extend(tried.split('`').nth(1).map(String::from));
+        }
+        for command in commands {
+            let words = shlex::split(&command).unwrap();
+            assert_eq!(words[..2], ["backlog", "restore"]);
+            assert_eq!(words.last().map(String::as_str), Some(id), "{command}");
+        }
+    }
+}

@@ -90,8 +90,9 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Reads hexadecimal digits; a UUID may have hyphens.
+/// Reads hexadecimal digits, also as PostgreSQL writes them (`\x00ff`); a UUID may have hyphens.
 fn bytes(text: &str) -> Option<Id> {
+    let text = text.strip_prefix("\\x").unwrap_or(text);
     let is_uuid = text.len() == 36 && text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
     let digits = if is_uuid { &text.replace('-', "") } else { text };
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
@@ -148,6 +149,7 @@ mod tests {
             assert_eq!(id.full(), typed);
             assert!(Id::readings(typed, id.parts().len()).contains(&id), "{typed}");
         }
+        assert!(Id::readings("\\x00FF", 1).contains(&Id::Bytes([0, 0xff].into())));
         let uuid = Id::readings("0192F5A0-7C1e-7000-8000-00000000002A", 1);
         assert!(uuid.contains(&Id::readings("0192f5a07c1e7000800000000000002a", 1)[1]), "{uuid:?}");
         assert_eq!(Id::readings("1,2", 3), []);

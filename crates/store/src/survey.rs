@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window};
+use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window, counted};
 
 use super::engine::{Engine, Index, QueryPlan};
 use super::error::DbResult;
@@ -179,16 +179,24 @@ impl<E: Engine> SqlDatabase<E> {
             (RecordReader::for_display(table), &table.sql, table.order_by(order));
         let columns = reader.sql();
         let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
-        let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
+        let (mut rows, mut unusable, mut result) = (0, 0, Ok(ControlFlow::Continue(())));
         let read = engine.search(&sql, &[], |row| {
             rows += 1;
             let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
-            if let Some(record) = reader.record(row, 0).filter(|record| is_wanted(record.status)) {
-                result = each(record);
+            match reader.record(row, 0) {
+                None => unusable += 1,
+                Some(record) if is_wanted(record.status) => result = each(record),
+                Some(_) => {}
             }
             matches!(result, Ok(ControlFlow::Continue(())))
         });
         self.explain_read(read)?;
+        if unusable > 0 {
+            let records = counted(unusable, "record");
+            log::error!(
+                "{records} left out, because the id is not usable; `backlog check` names one"
+            );
+        }
         result.map(|flow| flow.is_continue().then_some(rows))
     }
 

@@ -424,7 +424,7 @@ impl Dispatcher {
         if let Some((id, why)) = &self.unstored {
             let texts = counted(self.tally.unstored, "error text");
             log::error!(
-                "the table refused {texts}: {why}; `backlog explain {id}` shows the first one"
+                "the table refused {texts}: {why}; `backlog explain` shows the first one, of record {id}"
             );
         }
         self.tally_search();

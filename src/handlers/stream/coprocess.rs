@@ -14,10 +14,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::handlers::HandlerContext;
 use crate::handlers::process::{Process, read};
 use crate::handlers::spawn::HandlerCommand;
 use crate::handlers::tail::{Tail, legible};
+use crate::handlers::{HandlerContext, reply_with};
 
 /// Number of bytes read at a time: the usual capacity of a pipe.
 const READ: usize = 64 * 1024;
@@ -193,11 +193,14 @@ fn log_stderr(log: &mut Tail, chunk: &[u8]) {
 }
 
 /// The first line that a co-process gets, with the version of the protocol:
-/// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
+/// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...],"reply_with":"backlog_id"}`
 pub fn hello(context: &HandlerContext, record: &Record) -> String {
     let HandlerContext { queue, table, id, .. } = context;
     let columns = &record.row.columns[..];
-    let hello = json!({"backlog": 1, "queue": queue, "table": table, "id": id, "columns": columns});
+    let key = reply_with(columns);
+    let hello = json!({
+        "backlog": 1, "queue": queue, "table": table, "id": id, "columns": columns, "reply_with": key,
+    });
     format!("{hello}\n")
 }
 
@@ -221,30 +224,68 @@ enum ReplyOutcome {
 /// JavaScript rounds integers from here on.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-fn is_rounded(number: &Value) -> bool {
-    number.as_f64().is_some_and(|number| number.abs() >= EXACT)
+/// The rounded value of a large integer, in a reply or in an id.
+fn rounded(number: &str) -> Option<f64> {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse::<f64>().ok().filter(|number| is_integer && number.abs() >= EXACT)
 }
 
-/// True if a reply with this id can be about the record. A number may be written as text, and a text as a number.
-pub fn id_matches(answered: &Value, id: &Id) -> bool {
+/// The rounded value if this large integer may be one. No program that rounds writes 2^60 + 1.
+#[expect(clippy::cast_possible_truncation, reason = "a larger number is no id")]
+fn may_be_rounded(number: &str) -> Option<f64> {
+    rounded(number)
+        .filter(|rounded| number == rounded.to_string() || number == (*rounded as i128).to_string())
+}
+
+/// True if an answered part is this one to the letter. A number may be written as text, and a text as a number.
+pub fn is_exact(answered: &Value, id: &Id) -> bool {
     match (answered, id) {
         (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
         (Value::String(text), _) => id.text() == text.as_str(),
-        (Value::Number(number), Id::Integer(id)) => {
-            number.as_i64() == Some(*id)
-                || is_rounded(answered) && number.as_f64() == Some(*id as f64)
+        (Value::Number(number), Id::Integer(_) | Id::Text(_)) => {
+            id.text() == number.to_string().as_str()
         }
-        (Value::Number(number), Id::Text(text)) => number.to_string() == **text,
         (Value::Array(parts), Id::Composite(ids)) => {
-            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| id_matches(part, id))
+            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| is_exact(part, id))
         }
         _ => false,
     }
 }
 
+/// True if a reply with this id can be about the record: a number may be rounded.
+pub fn id_matches(answered: &Value, id: &Id) -> bool {
+    match (answered, id) {
+        (Value::Number(number), Id::Integer(_) | Id::Text(_)) => {
+            let meant = may_be_rounded(&number.to_string());
+            is_exact(answered, id) || meant.is_some() && meant == rounded(&id.text())
+        }
+        (Value::Array(parts), Id::Composite(ids)) => {
+            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| id_matches(part, id))
+        }
+        _ => is_exact(answered, id),
+    }
+}
+
+/// True if a part of this id shows that the handler keeps all digits.
+pub fn keeps_digits(answered: &Value) -> bool {
+    parts(answered).iter().any(|part| {
+        let text = text(part);
+        rounded(&text).is_some() && may_be_rounded(&text).is_none()
+    })
+}
+
+fn parts(answered: &Value) -> &[Value] {
+    // An id of several columns is an array.
+    answered.as_array().map_or(std::slice::from_ref(answered), Vec::as_slice)
+}
+
+fn text(part: &Value) -> String {
+    part.as_str().map_or_else(|| part.to_string(), String::from)
+}
+
 pub fn rounding_advice(answered: &Value) -> &'static str {
-    let parts = answered.as_array().map_or(std::slice::from_ref(answered), Vec::as_slice);
-    if parts.iter().any(is_rounded) {
+    if parts(answered).iter().any(|part| rounded(&text(part)).is_some()) {
         "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id"
     } else {
         ""
@@ -252,15 +293,17 @@ pub fn rounding_advice(answered: &Value) -> &'static str {
 }
 
 pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
+    if line.len() > LONGEST_LINE {
+        return Err(format!("it is longer than {} MiB", LONGEST_LINE >> 20));
+    }
     let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
         // The message shows the whole line, so the position is left out.
         true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
         false => "not JSON".to_string(),
     });
     let ReplyLine { id, outcome, error, after } = read?;
-    let is_part = |part: &Value| part.is_string() || part.is_i64() || is_rounded(part);
-    // An id of several columns is an array.
-    let parts = id.as_array().map_or(std::slice::from_ref(&id), Vec::as_slice);
+    let is_part = |part: &Value| part.is_string() || part.is_i64() || part.is_u64();
+    let parts = parts(&id);
     if parts.is_empty() || !parts.iter().all(is_part) {
         return Err(format!("its id is {id}; an id is an integer or a text, as in the record"));
     }
@@ -301,7 +344,7 @@ mod tests {
         assert_eq!(
             hello(&context, &record),
             "{\"backlog\":1,\"queue\":\"email\",\"table\":\"mails\",\"id\":[\"ID\"],\
-             \"columns\":[\"ID\",\"to\"]}\n"
+             \"columns\":[\"ID\",\"to\"],\"reply_with\":\"backlog_id\"}\n"
         );
     }
 
@@ -342,6 +385,8 @@ mod tests {
             (r#"{"outcome":"success"}"#, "missing field `id`"),
             (r#"{"id":7}"#, "missing field `outcome`"),
             (r#"{"id":7.5,"outcome":"success"}"#, "its id is 7.5"),
+            (r#"{"id":7.0,"outcome":"success"}"#, "its id is 7.0"),
+            (r#"{"id":1e18,"outcome":"success"}"#, "its id is 1e+18"),
             (r#"{"id":null,"outcome":"success"}"#, "its id is null"),
             (r#"{"id":[],"outcome":"success"}"#, "its id is []"),
             (r#"{"id":7,"outcome":"succes"}"#, "expected one of `success`, `failure`, `snooze`"),

@@ -13,7 +13,9 @@ use backlog_store::{Stage, lock};
 use log::Level;
 use serde_json::Value;
 
-use super::coprocess::{CoProcess, CoProcessEnd, hello, id_matches, reply, rounding_advice};
+use super::coprocess::{
+    CoProcess, CoProcessEnd, hello, id_matches, is_exact, keeps_digits, reply, rounding_advice,
+};
 use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, StreamSettings, StreamState, WINDOW_BYTES};
 use crate::handlers::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, spawn_error_message, termination_signal,
@@ -352,6 +354,8 @@ pub struct InFlight {
     /// Oldest first: it is usually answered next.
     sent: VecDeque<Sent>,
     bytes: usize,
+    /// True once the process has answered a large number that no rounding gives.
+    keeps_digits: bool,
 }
 
 pub struct Sent {
@@ -378,10 +382,14 @@ impl InFlight {
 
     /// Removes and returns the one record that a reply can be about.
     pub fn answered(&mut self, answered: &Value) -> Result<Sent, String> {
-        let is_match = |sent: &Sent| id_matches(answered, &sent.job.record.id);
+        let is_match = |sent: &Sent| match self.keeps_digits {
+            true => is_exact(answered, &sent.job.record.id),
+            false => id_matches(answered, &sent.job.record.id),
+        };
         let first = self.sent.iter().position(is_match);
         let is_only = !self.sent.iter().skip(first.map_or(0, |at| at + 1)).any(is_match);
         if let Some(sent) = first.filter(|_| is_only).and_then(|at| self.take(at)) {
+            self.keeps_digits |= keeps_digits(answered);
             return Ok(sent);
         }
         let id = cut_line(answered.as_str().unwrap_or(&answered.to_string()));
@@ -450,20 +458,32 @@ mod tests {
         let ids = [LARGE, LARGE + 1, LARGE + 4096].map(Id::Integer);
         let advised = "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id";
         let mut in_flight = in_flight(&ids);
-        for rounded in [json!(LARGE), json!(LARGE + 2), json!(LARGE as f64), json!([LARGE])] {
-            let error = in_flight.answered(rounded.get(0).unwrap_or(&rounded)).err().unwrap();
+        // As Python and as JavaScript round.
+        for rounded in [json!(LARGE), json!(1_840_467_209_342_255_000_i64)] {
+            let error = in_flight.answered(&rounded).err().unwrap();
             assert!(error.starts_with("answers record 1"), "{error}");
             assert!(error.ends_with(advised), "{error}");
         }
         let settled = |sent: Sent| sent.job.record.id.clone();
-        assert_eq!(
-            in_flight.answered(&json!((LARGE + 1).to_string())).map(settled),
-            Ok(ids[1].clone())
-        );
-        assert_eq!(in_flight.answered(&json!(LARGE + 4097)).map(settled), Ok(ids[2].clone()));
+        let never = "never sent; numbers from 2^53 on";
+        let error = in_flight.answered(&json!(LARGE + 2)).err().unwrap();
+        assert!(error.contains(never), "no rounding gives it: {error}");
+        let error = in_flight.answered(&json!("1840467209342255000")).err().unwrap();
+        assert!(error.contains(never), "{error}");
+        assert_eq!(in_flight.answered(&json!(LARGE + 4096)).map(settled), Ok(ids[2].clone()));
+        assert_eq!(in_flight.answered(&json!(LARGE + 1)).map(settled), Ok(ids[1].clone()));
+        // This process keeps all digits.
+        let error = in_flight.answered(&json!(1_840_467_209_342_255_000_i64)).err().unwrap();
+        assert!(error.contains(never), "{error}");
         assert_eq!(in_flight.answered(&json!(LARGE)).map(settled), Ok(ids[0].clone()));
         let error = in_flight.answered(&json!(LARGE)).err().unwrap();
-        assert!(error.contains("never sent; numbers from 2^53 on"), "{error}");
+        assert!(error.contains(never), "{error}");
+        let text = Id::Text(LARGE.to_string().into());
+        let mut in_flight =
+            tests::in_flight(&[text.clone(), Id::Text((LARGE - 104).to_string().into())]);
+        let error = in_flight.answered(&json!(1_840_467_209_342_255_000_i64)).err().unwrap();
+        assert!(error.contains("several records"), "a text may be rounded as a number: {error}");
+        assert_eq!(in_flight.answered(&json!(LARGE.to_string())).map(settled), Ok(text));
         let small = (1_i64 << 53) - 1;
         let mut in_flight = tests::in_flight(&[small - 1, small].map(Id::Integer));
         assert_eq!(in_flight.answered(&json!(small)).map(settled), Ok(Id::Integer(small)));

@@ -37,7 +37,7 @@ fn one_process_gets_all_records_as_lines_and_a_line_before_that_says_what_they_a
         [
             "{\"backlog\":1,\"queue\":\"email\",\"table\":\"BACKLOG\",\"id\":[\"ID\"],\
              \"columns\":[\"ID\",\"STATUS\",\"DATE_INSERTED\",\"PAYLOAD\",\"FAILURES\",\
-             \"LAST_FAILURE\",\"LAST_ERROR\"]}",
+             \"LAST_FAILURE\",\"LAST_ERROR\"],\"reply_with\":\"backlog_id\"}",
             &record(3, "null"),
             &record(2, "\"{\\\"a\\\":\\\"\u{1F600}\\\"}\""),
             &record(1, "null"),
@@ -306,7 +306,8 @@ fn output_without_an_end_is_an_error_and_not_kept() {
     let handler = python(&env, ENDLESS);
     let ran = pass(&env, "--ndays 1", &format!("python3 {handler}"));
     let cut = "x".repeat(200);
-    let says = format!("line 1 of the handler's output is not a reply, not JSON: {cut}...");
+    let says =
+        format!("line 1 of the handler's output is not a reply, it is longer than 1 MiB: {cut}...");
     ran.fails(1, &[&says, "the pass stops here"]);
     assert_eq!(env.statuses(), "1|NEW\n2|NEW");
     assert_peak(&env);
@@ -317,7 +318,7 @@ fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
     let env = midnight_records(1);
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
     pass(&env, "--ndays 1", &format!("python3 {}", python(&env, &deaf)))
-        .fails(1, &["is not a reply, not JSON: xxxx"]);
+        .fails(1, &["is not a reply, it is longer than 1 MiB: xxxx"]);
     assert_eq!(env.statuses(), "1|NEW");
     assert_peak(&env);
 }
@@ -393,11 +394,29 @@ fn a_number_that_may_mean_two_records_settles_neither() {
 }
 
 #[test]
+fn a_handler_that_keeps_all_digits_answers_by_number_as_well() {
+    let env = TestEnv::new();
+    env.sql(&format!(
+        "INSERT INTO BACKLOG (ID, DATE_INSERTED) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+         SELECT {} + i, '2026-11-21T00:00:00Z' FROM n",
+        1_i64 << 60
+    ));
+    let handler = python(&env, "for it in records():\n    answer(it['ID'])\n");
+    pass(&env, "--ndays 1 --window 256", &format!("python3 {handler}")).silent();
+    assert_eq!(env.count("SUCCESS"), 300);
+}
+
+#[test]
 fn a_column_named_backlog_id_is_the_tables_own() {
     let env = midnight_records(1);
-    env.sql("ALTER TABLE BACKLOG ADD COLUMN Backlog_ID TEXT DEFAULT 'x'");
-    let text = "for it in records():\n    note('keys', *it.keys())\n    answer(it['ID'])\n";
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN backlog_id TEXT DEFAULT 'x'");
+    let text = "for it in records():\n    note('ids', it['backlog_id'], it['backlog_id_'])\n    answer(it['ID'])\n";
     pass(&env, "--ndays 1", &format!("python3 {}", python(&env, text))).silent();
-    let [keys] = lines(&env, "keys").try_into().unwrap();
-    assert!(keys.ends_with("Backlog_ID") && !keys.contains("backlog_id"), "{keys}");
+    assert_eq!(lines(&env, "ids"), ["x 1"]);
+    for example in ["python3 {}/stream.py", "sh {}/stream.sh", "node {}/stream.mjs"] {
+        env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
+        let example = example.replace("{}", concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
+        pass(&env, "--ndays 1", &example).silent();
+        assert_eq!(env.statuses(), "1|SUCCESS", "{example}");
+    }
 }

@@ -15,7 +15,7 @@ pub use terms::{Term, TermRole, WriteVerb};
 use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result, bail, ensure};
-use backlog_schedule::{Capabilities, Instant, Order, SeriesSource, Status, Value, Window};
+use backlog_schedule::{Capabilities, Id, Instant, Order, SeriesSource, Status, Value, Window};
 
 use crate::clock::Clock;
 use crate::date::Dates;
@@ -236,6 +236,14 @@ impl Table {
         ends.filter(|(_, effects)| !effects.is_empty() && !effects.iter().any(is_read))
             .map(|(key, _)| key)
             .collect()
+    }
+
+    /// False if a database would convert a part of a typed id to another value: `42` to the bytes of its digits.
+    pub fn can_have(&self, id: &Id) -> bool {
+        let is_of_type = |(part, column): (&Id, &Column)| {
+            column.column_type != ColumnType::Bytes || matches!(part, Id::Bytes(_))
+        };
+        id.parts().iter().zip(&self.id).all(is_of_type)
     }
 
     pub fn can_be(&self, status: Status) -> bool {

@@ -22,7 +22,6 @@ mod simulate;
 mod status;
 mod stop;
 
-use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -236,7 +235,7 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     let section = directory.join("man1");
     for (file, text) in cli::pages()? {
         let path = section.join(file);
-        let written = fs::create_dir_all(&section).and_then(|()| {
+        let written = secure_file::create_directories(&section).and_then(|()| {
             // Another user may have made the link.
             let is_link = section.is_symlink() || path.is_symlink();
             let replace = || secure_file::replace(&path, &text, 0o644);

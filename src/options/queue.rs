@@ -1,6 +1,7 @@
 //! The queue that the options describe: its database, and the mapping of its table.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use backlog_schedule::{Id, Shard};
@@ -62,6 +63,9 @@ pub fn location(
     environment: &Environment,
 ) -> Result<Location, ExitError> {
     let text = db.to_str().unwrap_or_default();
+    if db.as_os_str().as_bytes().trim_ascii().is_empty() {
+        return Err(usage("--db is empty: name a SQLite file, or postgres://user@host/database"));
+    }
     if is_url(text) {
         let found = Location::from_url(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));

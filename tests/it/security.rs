@@ -1243,10 +1243,126 @@ fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
     };
     let far: Vec<_> = handed.iter().map(far).collect();
     let mut stranger = stranger.spawn().unwrap();
-    drop((far, handed));
+    drop(far);
+    let mut other = None;
+    if fs::metadata(env.path("")).unwrap().uid() == 0 {
+        // Another user's process has it under the same number.
+        let fds = fs::read_dir(format!("/proc/{child}/fd")).unwrap().flatten();
+        let number =
+            fds.filter(is_high).map(|entry| entry.file_name().into_string().unwrap()).next();
+        let number = number.unwrap().parse().unwrap();
+        let same = rustix::io::fcntl_dupfd_cloexec(&handed[0], number).unwrap();
+        if std::os::fd::AsRawFd::as_raw_fd(&same) == number {
+            rustix::io::fcntl_setfd(&same, rustix::io::FdFlags::empty()).unwrap();
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "60"]);
+            let spawned = command.env_clear().env("PATH", "/usr/bin:/bin").spawn().unwrap();
+            let proc = format!("/proc/{}", spawned.id());
+            wait_until("it belongs to another user", || {
+                fs::metadata(&proc).is_ok_and(|found| found.uid() == NOBODY)
+            });
+            other = Some(spawned);
+        }
+    }
+    drop(handed);
     env.kill(&mut pass);
+    if let Some(mut other) = other {
+        assert!(other.try_wait().unwrap().is_none(), "another user's process is none of ours");
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
     assert!(!Path::new(&format!("/proc/{child}/exe")).exists(), "a descendant ends with its pass");
     assert!(stranger.try_wait().unwrap().is_none(), "a stranger is none of its own");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
+}
+
+#[test]
+fn a_lock_file_that_more_can_read_than_may_write_the_database_is_closed_again() {
+    let env = TestEnv::with_records(1, MIDNIGHT);
+    env.pass("--ndays 1 -- true").silent();
+    let modes = || {
+        let found = fs::read_dir(env.path("test.db.backlog")).unwrap().flatten();
+        let locks = found.filter(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            ["lines", "passes"].contains(&&*name) || name.ends_with(".claims")
+        });
+        locks.map(|entry| entry.metadata().unwrap().mode() & 0o777).collect::<Vec<_>>()
+    };
+    for entry in fs::read_dir(env.path("test.db.backlog")).unwrap().flatten() {
+        fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    env.insert_one(2, MIDNIGHT);
+    env.pass("--ndays 1 -- true").silent();
+    assert_eq!(modes(), [0o600; 3]);
+}
+
+#[test]
+fn root_takes_no_state_directory_in_which_everybody_can_put_files() {
+    let Some(shop) = Shop::new("a shared state directory") else { return };
+    shop.own("shop", 0, 0, 0o755);
+    shop.own("shop/app.db", 0, 0, 0o644);
+    fs::create_dir_all(shop.state("")).unwrap();
+    shop.own("shop/app.db.backlog", 0, 0, 0o1777);
+    shop.pass_of_root("").fails(2, &["app.db.backlog can be written by others"]);
+}
+
+#[test]
+fn a_report_that_somebody_else_made_beforehand_is_not_his() {
+    let Some(shop) = Shop::new("planted reports") else { return };
+    shop.own("shop", 0, 0, 0o755);
+    shop.own("shop/app.db", 0, 0, 0o600);
+    fs::create_dir(shop.env.path("pub")).unwrap();
+    shop.own("pub", 0, 0, 0o1777);
+    for name in ["page.html", "pass.prom", "log"] {
+        shop.env.write(&format!("pub/{name}"), "");
+        shop.own(&format!("pub/{name}"), NOBODY, NOBODY, 0o666);
+    }
+    let pass = "process --db shop/app.db --ndays 9 --now 2026-11-21T00:00:00Z";
+    shop.env.run(&format!("{pass} --metrics pub/pass.prom -- true")).silent();
+    shop.env.run("status --db shop/app.db --html pub/page.html").success();
+    for name in ["page.html", "pass.prom"] {
+        let found = fs::metadata(shop.env.path("pub").join(name)).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600), "{name}");
+    }
+    shop.run_as(SOMEBODY, SOMEBODY, "init --db pub/own.db").success();
+    shop.run_as(SOMEBODY, SOMEBODY, "process --db pub/own.db --ndays 9 --joblog pub/log -- true")
+        .fails(1, &["pub/log: it belongs to user 65534; remove it"]);
+}
+
+#[test]
+fn the_damaged_record_of_passes_is_replaced_whoever_locks_the_directory() {
+    let env = TestEnv::with_records(1, MIDNIGHT);
+    env.pass("--ndays 1 -- true").silent();
+    fs::write(env.path("test.db.backlog/state.db"), [b'x'; 8192]).unwrap();
+    let directory = fs::File::open(env.path("test.db.backlog")).unwrap();
+    rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    env.run_at(MIDNIGHT + HOUR, "process --ndays 1 -- true");
+    assert!(env.path("test.db.backlog/state.db.damaged").exists());
+    assert_contains(&env.run_at(MIDNIGHT + HOUR, "status").success().stdout, "last pass");
+}
+
+#[test]
+fn what_is_no_file_is_no_database() {
+    let env = TestEnv::empty();
+    for db in ["/dev/null", "/dev/zero"] {
+        for command in ["status", "init"] {
+            let why = format!("could not open {db}: it is not a regular file");
+            env.run(&format!("{command} --db {db}")).fails(1, &[&why]);
+        }
+    }
+    for command in ["status", "init"] {
+        env.run(&format!("{command} --db ' '")).fails(2, &["--db is empty"]);
+    }
+}
+
+#[test]
+fn manual_pages_make_no_directory_behind_a_link_of_somebody_elses() {
+    let Some(shop) = Shop::new("a link to a directory") else { return };
+    fs::create_dir(shop.env.path("own")).unwrap();
+    shop.own("shop", 0, 0, 0o1777);
+    symlink("../own", shop.env.path("shop/man")).unwrap();
+    std::os::unix::fs::lchown(shop.env.path("shop/man"), Some(NOBODY), Some(NOBODY)).unwrap();
+    shop.env.run("man shop/man").fails(1, &["is a symbolic link of user 65534"]);
+    assert_eq!(fs::read_dir(shop.env.path("own")).unwrap().count(), 0);
 }

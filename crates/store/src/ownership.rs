@@ -57,9 +57,9 @@ fn examine(path: &Path, kind: PathKind) -> Option<(PathBuf, Problem)> {
         }
         Ok(())
     });
-    let is_directory = kind == PathKind::Directory || path.is_dir();
-    // In a sticky directory nobody can replace a database, but everybody can add a journal for it.
-    let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
+    // In a sticky directory nobody can replace a database, but everybody can add a journal for it, or a pause.
+    let is_meant = kind != PathKind::Directory || path.is_dir();
+    let is_shared = |mode: u32| is_meant && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
     let shared = directory.filter(|(_, mode)| is_shared(*mode));
     last.or_else(|| shared.map(|(place, _)| (place, (BY_EVERYBODY.into(), move_it))))
 }

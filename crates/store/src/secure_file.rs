@@ -116,11 +116,23 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     if file_type(&found) != FileType::RegularFile && !is_device && !followed.is_proc_link {
         return Err(not_a_regular_file());
     }
+    // For root the ownership rule applies instead, or was waived.
+    if !is_root() && !followed.is_proc_link && followed.is_planted(&found)? {
+        let uid = found.st_uid;
+        return Err(io::Error::other(format!("it belongs to user {uid}; remove it")));
+    }
     if followed.target.is_none() {
         followed.give_to_owner(&file)?;
     }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
+}
+
+/// Creates a directory and those above it. Fails if a link on the way to it belongs to another user.
+pub fn create_directories(path: &Path) -> io::Result<()> {
+    let existing = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    existing.map_or(Ok(()), |path| Followed::new(path).map(drop))?;
+    std::fs::create_dir_all(path)
 }
 
 /// Creates an empty file. One that root creates belongs to the owner of its directory.
@@ -194,6 +206,11 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// True for a file that another user may have put into a directory that everybody can write.
+    fn is_planted(&self, found: &Stat) -> io::Result<bool> {
+        Ok(!is_trusted(found.st_uid) && fstat(&self.directory)?.st_mode & OTHERS_WRITE != 0)
+    }
+
     fn give_to_owner(&self, file: &OwnedFd) -> io::Result<()> {
         if is_root() {
             let found = fstat(&self.directory)?;
@@ -287,7 +304,8 @@ impl Followed {
             // /dev/null would become a file.
             return Err(not_a_regular_file());
         }
-        let keep = |file: &OwnedFd| match found {
+        let is_planted = found.map_or(Ok(false), |found| self.is_planted(found))?;
+        let keep = |file: &OwnedFd| match found.filter(|_| !is_planted) {
             Some(found) => give(file, found.st_uid, found.st_gid, found.st_mode),
             None => Ok(()),
         };

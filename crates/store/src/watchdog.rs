@@ -15,6 +15,7 @@ use std::io::ErrorKind::{ConnectionReset, Interrupted};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -321,7 +322,12 @@ impl Mark {
         if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
             return true;
         }
-        let Some((number, pipe)) = &self.descriptor else { return false };
+        // Another user's process was handed the pipe, and is no handler.
+        let me = geteuid().as_raw();
+        let is_mine = fs::metadata(proc).is_ok_and(|found| found.uid() == me);
+        let Some((number, pipe)) = self.descriptor.as_ref().filter(|_| is_mine) else {
+            return false;
+        };
         // Watchdogs end without help: this one, and the watchdog of a pass that a handler started.
         let is_watchdog =
             |arguments: Vec<u8>| arguments == format!("backlog\0{WATCHDOG}\0").into_bytes();

@@ -79,7 +79,7 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
         }
         metadata => metadata.with_context(not_opened)?,
     };
-    ensure!(!metadata.is_dir(), "could not open {shown}: it is a directory, not a database");
+    require_file(path, &metadata)?;
     let path = path.canonicalize().with_context(not_opened)?;
     require_side_files(&path, Some(&metadata))?;
     let limit = match access {
@@ -96,6 +96,13 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
         only.map_err(|error| explain(&engine.path, error, "open"))?;
     }
     Ok(engine)
+}
+
+fn require_file(path: &Path, found: &Metadata) -> Result<()> {
+    let shown = path.display();
+    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
+    ensure!(found.is_file(), "could not open {shown}: it is not a regular file");
+    Ok(())
 }
 
 /// A table with a mapping belongs to an application, so the message has no hint to create one.
@@ -184,6 +191,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
         bail!("could not create {}: {why}", path.display());
     }
     let found = fs::metadata(path).ok();
+    found.as_ref().map_or(Ok(()), |found| require_file(path, found))?;
     if found.is_none()
         && let Err(error) = secure_file::create(path)
         && error.kind() != ErrorKind::AlreadyExists

@@ -112,7 +112,13 @@ impl Directory {
             file => file,
         };
         let file = file.map_err(|errno| self.not_opened(name, &errno.into()))?;
-        self.check_file(name, &fstat(&file)?)?;
+        let found = fstat(&file)?;
+        self.check_file(name, &found)?;
+        // Other databases with their own writers may share a directory that a user named.
+        let is_mine = is_root() || found.st_uid == rustix::process::geteuid().as_raw();
+        if purpose != Purpose::Read && !self.location.is_named && is_mine {
+            self.restrict(name, &found)?;
+        }
         Ok(Some(file.into()))
     }
 
@@ -152,14 +158,14 @@ impl Directory {
         self.remove(STATE_JOURNAL)
     }
 
-    /// Calls `act` under a lock of the directory. `None` if another process has it.
+    /// Calls `act` under a lock on a file that only writers of the database can open. `None` if another process has it.
     pub fn exclusively<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
-        if flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let file = self.file(LINES, Purpose::Create)?;
+        let locked = |file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !file.as_ref().is_some_and(locked) {
             return Ok(None);
         }
-        let done = act();
-        let _ = flock(&self.descriptor, FlockOperation::Unlock);
-        done.map(Some)
+        act().map(Some)
     }
 
     /// The metadata of a file, if it exists. Fails if backlog did not create it.

@@ -158,8 +158,10 @@ impl StateDir {
         if self.is_none() {
             return Ok(None);
         }
-        let shared = self.file(&self.own_name(PASSES))?;
-        pass_note::end_orphans(&shared)?;
+        let name = self.own_name(PASSES);
+        let shared = self.file(&name)?;
+        let path = || self.path().join(name).display().to_string();
+        pass_note::end_orphans(&shared).with_context(path)?;
         let noted = PassNote::write(shared, token).inspect_err(|error| {
             log::warn!(
                 "{}: if this pass is killed together with its watchdog, the next one does not know of \

@@ -1,9 +1,10 @@
 //! The hosts of a URL, each with its addresses and its password. By libpq's rules that may come from the password file.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use backlog_schedule::counted;
 use tokio_postgres::config::Config;
 
 use super::parameters::{Parameters, encode, port};
-use crate::secure_file;
+use crate::ownership::user_name;
+use crate::secure_file::{self, OTHERS_WRITE, is_trusted};
 use crate::system_error::reason;
 
 /// The default socket directories: of Debian's packages, and of PostgreSQL's source.
@@ -112,8 +114,14 @@ fn socket_in(directory: &str, port: u16) -> PathBuf {
 }
 
 pub fn default_host<'a>(directories: &[&'a str], port: u16) -> &'a str {
-    let directory = directories.iter().find(|directory| socket_in(directory, port).exists());
-    directory.copied().unwrap_or("localhost")
+    let is_server = |directory: &&&str| {
+        let found = [socket_in(directory, port), directory.into()].map(fs::metadata);
+        let [Ok(socket), Ok(directory)] = found else { return false };
+        // In /tmp any user can make a socket, and would get the password.
+        let (is_shared, owner) = (directory.mode() & OTHERS_WRITE != 0, socket.uid());
+        !is_shared || is_trusted(owner) || user_name(owner).as_deref() == Some("postgres")
+    };
+    directories.iter().find(is_server).copied().unwrap_or("localhost")
 }
 
 fn password_in(text: &str, mut wanted: [&str; 4]) -> Option<String> {

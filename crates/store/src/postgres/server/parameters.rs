@@ -48,7 +48,7 @@ const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDI
 
 pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let Ok(parameters) = Parameters::gather(url, environment) else { return Vec::new() };
-    let files = ["sslrootcert", "sslcert", "sslkey"].into_iter();
+    let files = ["sslrootcert", "sslcert", "sslkey", "passfile"].into_iter();
     let files = files.filter_map(|key| parameters.text(key)).filter(|file| *file != "system");
     files.map(PathBuf::from).collect()
 }

@@ -305,3 +305,77 @@ fn a_text_in_a_column_of_another_type_is_due_at_every_age() {
         assert_eq!(env.handled().len(), 3, "{declared}");
     }
 }
+
+#[test]
+fn old_rows_in_front_do_not_hide_recent_ones() {
+    let Some((database, env)) = server_with(&format!(
+        "CREATE TABLE backlog (id bigint PRIMARY KEY, status text, date_inserted bigint);
+         INSERT INTO backlog SELECT n, 'SUCCESS', 1400000000 + n FROM generate_series(1, 1200) n;
+         INSERT INTO backlog VALUES (2000, 'NEW', {MIDNIGHT} - 60)"
+    )) else {
+        return;
+    };
+    pass(&env, MIDNIGHT, "--ndays 1", "").silent();
+    assert_eq!(database.query("SELECT status FROM backlog WHERE id = 2000").trim(), "SUCCESS");
+    let wrong = "UPDATE backlog SET status = 'NEW', date_inserted = date_inserted - 978307200";
+    database.sql(wrong);
+    pass(&env, MIDNIGHT, "--ndays 1", "").fails(1, &["name their format, date_inserted = "]);
+}
+
+#[test]
+fn a_pass_goes_on_after_the_column_of_its_cursor_was_changed() {
+    let Some((database, env)) = server_with(&format!(
+        "CREATE TABLE backlog (id bigint PRIMARY KEY, status text DEFAULT 'NEW', date_inserted bigint,
+           failures int DEFAULT 0, last_failure timestamptz, last_error text);
+         INSERT INTO backlog (id, date_inserted) SELECT n, {MIDNIGHT} - 600 + n FROM generate_series(1, 5) n"
+    )) else {
+        return;
+    };
+    for minute in 0..3 {
+        pass(&env, MIDNIGHT + 600 * minute, "--fibonacci --max-records 3", "exit 1").silent();
+    }
+    env.handled();
+    database.sql("ALTER TABLE backlog ALTER COLUMN date_inserted TYPE timestamptz USING to_timestamp(date_inserted)");
+    pass(&env, MIDNIGHT + DAY, "--fibonacci --max-records 3", "exit 1").silent();
+    assert_eq!(env.handled().len(), 3);
+}
+
+#[test]
+fn a_last_failure_at_the_insertion_in_the_repeated_hour_is_none() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE q (id INTEGER PRIMARY KEY, status TEXT, created TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
+           last TEXT NOT NULL);
+         INSERT INTO q VALUES (1, 'P', '2026-10-25 02:30:00', 0, '2026-10-25 02:30:00')",
+    );
+    env.write(
+        "backlog.toml",
+        "[queue.q]\ntable = 'q'\nstatus = { column = 'status', new = 'P', error = 'P', success = 'S', archived = 'A' }\n\
+         date_inserted = { column = 'created', zone = 'Europe/Berlin' }\nfailures = 'tries'\nlast_failure = 'last'\n\
+         policy = 'even'\nmax_age = '3d'\n",
+    );
+    let listed = env.run_at(MIDNIGHT - 10 * DAY, "list --queue q").success().stdout;
+    assert_contains(&listed, "NEW");
+    pass(&env, MIDNIGHT - 10 * DAY, "--queue q", "").silent();
+    assert_eq!(env.query("SELECT status FROM q"), "S");
+}
+
+#[test]
+fn text_of_digits_is_refused_with_the_formats_in_which_it_is_recent() {
+    let env = jobs("TEXT", |at| format!("'{}'", at - 978_307_200));
+    let why = ["holds text of digits", "format = \"apple\" (it would be 2026-11-20T23:59:00Z)"];
+    pass(&env, MIDNIGHT, "--ndays 1", "").fails(1, &why);
+}
+
+#[test]
+fn now_is_written_in_the_named_format_of_the_column_of_finished_records() {
+    let (_, _, ticks, _) = KINDS[0];
+    let env = TestEnv::with_record(1, MIDNIGHT - MINUTE);
+    env.sql(&format!(
+        "ALTER TABLE BACKLOG ADD COLUMN done INTEGER;
+         INSERT INTO BACKLOG (STATUS, DATE_INSERTED, done) VALUES ('SUCCESS', '2026-11-20', {})",
+        ticks(MIDNIGHT - DAY)
+    ));
+    let options = "--ndays 1 --set 'finished_at={column=\"done\", format=\"ticks\"}' --set 'on_success={done=\"{now}\"}'";
+    pass(&env, MIDNIGHT, options, "").silent();
+    assert_eq!(env.query("SELECT done FROM BACKLOG WHERE ID = 1"), ticks(MIDNIGHT));
+}

@@ -18,6 +18,9 @@ pub struct Dates {
     pub numbers: Option<Format>,
     /// Time zone of dates without one.
     pub zone: Zone,
+    /// The format of the column's newest rows. A number that is detected as another one, and of an earlier instant,
+    /// is no date.
+    pub usual: Option<(Format, Instant)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +131,7 @@ const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Default for Dates {
     fn default() -> Self {
-        Self { format: None, numbers: None, zone: Zone::UTC }
+        Self { format: None, numbers: None, zone: Zone::UTC, usual: None }
     }
 }
 
@@ -183,7 +186,10 @@ impl Dates {
         let format = self.format_of(number)?;
         match format.scale() {
             Some((unit, origin)) => {
-                Some(Reading::Instant(Instant(number.div_euclid(unit) + origin)))
+                let at = Instant(number.div_euclid(unit) + origin);
+                let detected = self.usual.filter(|_| self.format.or(self.numbers).is_none());
+                let is_foreign = detected.is_some_and(|(usual, from)| format != usual && at < from);
+                (!is_foreign).then_some(Reading::Instant(at))
             }
             None => parse_compact(&number.to_string()),
         }

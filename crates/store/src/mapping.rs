@@ -11,6 +11,8 @@ pub struct Mapping {
     pub id: Vec<String>,
     pub status: StatusColumn,
     pub inserted: DateSource,
+    /// The key that names `inserted` in a queue of finished records.
+    pub finished_key: Option<&'static str>,
     /// Formats of `inserted`. Other dates share its zone, and its format if numbers need a named one.
     pub dates: Dates,
     /// The column that orders the records, with its direction, unless the insertion date does.
@@ -105,6 +107,7 @@ impl Mapping {
         let last_failure = self.last_failure.clone().unwrap_or_else(|| LAST_FAILURE.into());
         let last_failure = Some((last_failure, self.last_failure_format));
         let last_failure = last_failure.filter(|_| is_archived && has_last_failure);
+        let key = if last_failure.is_some() { "last_failure" } else { "finished_at" };
         let (name, format) = last_failure.or(mapped)?;
         let inherited = self.dates.format;
         let inherited =
@@ -117,6 +120,7 @@ impl Mapping {
         Some(Self {
             dates: Dates { format: format.or(inherited), ..self.dates.clone() },
             inserted: DateSource::Column(name),
+            finished_key: Some(key),
             conditions: archived
                 .map_or_else(|| self.conditions.clone(), |condition| vec![condition, not_pending]),
             table: self.table.clone(),

@@ -46,7 +46,7 @@ impl<'a> PageBuilder<'a> {
         if !(self.is_due)(facts) {
             return true;
         }
-        if self.page.ids.len() + 1 == self.selection.limit {
+        if self.page.ids.len() + 1 == self.selection.limit && self.page.broken.is_none() {
             self.page.next = Some(SortKey { order_value: reader.order_value(row), id: id.clone() });
         }
         self.page.ids.push(id);
@@ -57,7 +57,8 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// Prepares for the same rows from the first one on, without unreadable ones. Records that were found are skipped.
+    /// Prepares for the same rows from the first one on, in any order, without unreadable ones. Records that were found are
+    /// skipped. Without an order no other page can follow.
     pub fn restart(&mut self, broken: String) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();

@@ -59,7 +59,16 @@ impl<E: Engine> SqlDatabase<E> {
             return Ok(());
         }
         page.undated = self.undated(query)?;
-        self.search(query, page).or_else(|error| self.search_around(query, page, error))
+        let found = match self.search(query, page) {
+            // The cursor is of another type: since the last pass the column was changed, or another one mapped.
+            Err(error) if error.kind == DbErrorKind::NoValue && query.after.is_some() => {
+                self.search(&Query { after: None, up_to: None, ..query.clone() }, page)
+            }
+            // The search before this one found all.
+            Err(error) if error.kind == DbErrorKind::NoValue && query.up_to.is_some() => Ok(()),
+            found => found,
+        };
+        found.or_else(|error| self.search_around(query, page, error))
     }
 
     /// The records without a readable date, on the first page of a query by age.
@@ -189,9 +198,6 @@ impl<E: Engine> SqlDatabase<E> {
             params.pop();
             if let Err(DbError { message, .. }) = read {
                 log::error!("could not read row {number} of table {}: {message}", table.name);
-            }
-            if page.is_full() {
-                break;
             }
         }
         Ok(())

@@ -29,6 +29,8 @@ pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
 
 /// Number of rows from which the format of a column of instants is detected.
 const SAMPLES: u32 = 8;
+/// Number of rows to look at if these have no dates.
+const MORE_SAMPLES: u32 = 1_000;
 
 /// Returns a column of a declared type; `base` is the server's name for that.
 pub fn typed(name: &str, declared: &str, base: &str) -> Column {
@@ -128,7 +130,15 @@ pub fn table(session: &mut Session, name: &str) -> Result<CatalogTable> {
         &[Param::text(&sql)],
     )?;
     let columns = columns.iter().map(column).collect();
-    Ok(CatalogTable { name, sql, dialect: &Postgres, columns })
+    Ok(CatalogTable { name, sql, dialect: &Postgres, columns, newest: "" })
+}
+
+fn values(session: &RefCell<Session>, column: &Column, sql: &str) -> Result<Vec<Value>> {
+    let rows = match session.borrow_mut().query(sql, &[]) {
+        Err(error) if error.kind == DbErrorKind::Forbidden => Vec::new(),
+        rows => rows?,
+    };
+    Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
 }
 
 impl Catalog for RefCell<Session> {
@@ -141,13 +151,24 @@ impl Catalog for RefCell<Session> {
         if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
             return Ok(Vec::new());
         }
-        let name = column.sql();
-        let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
-        let rows = match self.borrow_mut().query(&sql, &[]) {
-            Err(error) if error.kind == DbErrorKind::Forbidden => Vec::new(),
-            rows => rows?,
-        };
-        Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
+        values(
+            self,
+            column,
+            &format!("SELECT {}::text FROM {} LIMIT {SAMPLES}", column.sql(), table.sql),
+        )
+    }
+
+    fn more_samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
+        let (name, table) = (column.sql(), &table.sql);
+        let rows = format!("SELECT {name}::text AS v FROM {table} LIMIT {MORE_SAMPLES}");
+        values(self, column, &format!("SELECT v FROM ({rows}) AS r WHERE v > '0' LIMIT {SAMPLES}"))
+    }
+
+    fn extremes(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
+        let (name, table) = (column.sql(), &table.sql);
+        let end =
+            |function| format!("SELECT {function}({name})::text FROM {table} WHERE {name} > 0");
+        values(self, column, &format!("{} UNION ALL {}", end("min"), end("max")))
     }
 
     fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column> {

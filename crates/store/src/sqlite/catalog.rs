@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use backlog_schedule::Value;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::{Connection, Error as SqlError, OptionalExtension};
+use rusqlite::{Connection, Error as SqlError};
 
 use super::SqliteEngine;
 use super::constraints::{checks, created, texts};
@@ -20,41 +20,68 @@ use crate::date::Spelling;
 use crate::explore::{Explorable, Explorer, TableKeys};
 use crate::mutex::lock;
 use crate::table::{
-    Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, missing, quote,
+    Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, is_never, missing, quote,
 };
 
 /// Number of newest rows from which the format of a column of instants is detected.
 const SAMPLES: u32 = 8;
+/// Number of rows to look at if these have no dates.
+const MORE_SAMPLES: u32 = 1_000;
+
+/// Values from the newest rows, or from any if the table has no row numbers.
+fn newest(
+    connection: &Connection,
+    table: &CatalogTable,
+    column: &Column,
+    rows: u32,
+) -> Result<Vec<Value>> {
+    let (column, CatalogTable { sql, newest, .. }) = (column.sql(), table);
+    Ok(values(connection, &format!("SELECT {column} FROM {sql} {newest} LIMIT {rows}"))?)
+}
+
+fn values(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
+    let mut statement = connection.prepare(sql)?;
+    let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
+    // An unreadable row is reported when it is read as a record.
+    values.take_while(|value| !value.as_ref().is_err_and(is_of_one_row)).collect()
+}
 
 impl Catalog for Connection {
     fn table(&self, name: &str) -> Result<CatalogTable> {
-        let found: Vec<(String, String)> = self
-            .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        let found: Vec<(String, String, bool)> = self
+            .prepare("SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
             .collect::<rusqlite::Result<_>>()?;
-        let Some((name, kind)) = found.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))
-        else {
-            let others = found.iter().filter(|(_, kind)| kind == "table");
-            let others = others.map(|(name, _)| name.as_str());
+        let is_meant = |(found, ..): &&(String, _, _)| found.eq_ignore_ascii_case(name);
+        let Some((name, kind, without_rowid)) = found.iter().find(is_meant) else {
+            let others = found.iter().filter(|(_, kind, _)| kind == "table");
+            let others = others.map(|(name, ..)| name.as_str());
             let others: Vec<_> = others.filter(|name| !name.starts_with("sqlite_")).collect();
             bail!(missing("table", name, &others));
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
         let (columns, sql) = (columns(self, name, kind)?, quote(name));
-        Ok(CatalogTable { name: name.clone(), sql, dialect: &Sqlite, columns })
+        let newest = if *without_rowid { "" } else { "ORDER BY rowid DESC" };
+        Ok(CatalogTable { name: name.clone(), sql, dialect: &Sqlite, columns, newest })
     }
 
     fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
-        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
-        let has_no_row_numbers = self.query_row(sql, [&table.name], |row| row.get(0)).optional()?;
-        let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
+        newest(self, table, column, SAMPLES)
+    }
+
+    fn more_samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
+        let mut values = newest(self, table, column, MORE_SAMPLES)?;
+        values.retain(|value| !is_never(value));
+        Ok(values)
+    }
+
+    fn extremes(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
         let (column, table) = (column.sql(), &table.sql);
-        let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
-        let mut statement = self.prepare(&sql)?;
-        let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
-        // An unreadable row is reported when it is read as a record.
-        let values = values.take_while(|value| !value.as_ref().is_err_and(is_of_one_row));
-        Ok(values.collect::<rusqlite::Result<_>>()?)
+        let is_number = format!("{column} > 0 AND {column} < ''");
+        let sql = format!(
+            "SELECT min({column}) FROM {table} WHERE {is_number} UNION ALL SELECT max({column}) FROM {table} WHERE {is_number}"
+        );
+        Ok(values(self, &sql)?)
     }
 
     fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column> {

@@ -34,6 +34,16 @@ pub trait Catalog {
     /// A few values from the newest rows of the table.
     fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>>;
 
+    /// A few values of numbers above 0 from more of them.
+    fn more_samples(&self, _: &CatalogTable, _: &Column) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
+
+    /// The smallest and the largest value. Without an index this reads the whole table.
+    fn extremes(&self, _: &CatalogTable, _: &Column) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
+
     /// An SQL expression as a column; without an expression the column is always NULL.
     fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column>;
 
@@ -47,6 +57,8 @@ pub struct CatalogTable {
     pub sql: String,
     pub dialect: &'static dyn Dialect,
     pub columns: Vec<Column>,
+    /// The clause that orders rows from the newest on without an index, if there is one.
+    pub newest: &'static str,
 }
 
 struct Lookup<'a> {
@@ -102,7 +114,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     };
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
-    let formats = DateFormats::new(mapping, &inserted);
+    let formats = DateFormats::new(mapping, &inserted, lookup.now);
     let effects =
         |key, assignments| lookup.effects(key, assignments, &inserted.spelling, &formats.others);
     let failures = lookup.named(mapping.failures.as_deref(), "FAILURES")?;
@@ -165,19 +177,21 @@ struct DateFormats {
 }
 
 impl DateFormats {
-    fn new(mapping: &Mapping, inserted: &Column) -> Self {
+    fn new(mapping: &Mapping, inserted: &Column, now: Instant) -> Self {
         // The database itself reads the dates of a date type.
         let is_typed = matches!(inserted.column_type, ColumnType::Instant | ColumnType::LocalTime);
         let format = mapping.dates.format.filter(|_| !is_typed);
-        let zone = || mapping.dates.zone.clone();
-        let named = [format, mapping.last_failure_format].into_iter().flatten();
+        let dates = Dates { format: None, numbers: None, ..mapping.dates.clone() };
+        let finished_format = mapping.finished.as_ref().and_then(|(_, format)| *format);
+        let named = [format, mapping.last_failure_format, finished_format].into_iter().flatten();
         let numbers = named.into_iter().find(|format| Format::NAMED_ONLY.contains(format));
-        let others = Dates { format: None, numbers, zone: zone() };
+        let others = Dates { numbers, ..dates.clone() };
         let failures = match mapping.last_failure_format {
             None => others.clone(),
-            format => Dates { format, numbers: None, zone: zone() },
+            format => Dates { format, ..dates.clone() },
         };
-        Self { inserted: Dates { format, numbers: None, zone: zone() }, failures, others }
+        let usual = Some((inserted.spelling.format(), now.saturating_sub(MAX_AGE)));
+        Self { inserted: Dates { format, usual, ..dates }, failures, others }
     }
 }
 
@@ -311,9 +325,17 @@ impl Lookup<'_> {
             let found = value.literal();
             // Digits in a column of text may have any format.
             if mapping.dates.format.is_none() && is_digits(value) {
+                let key = mapping.finished_key.unwrap_or("date_inserted");
+                let readings = Format::readable().filter_map(|format| {
+                    let dates = Dates { format: Some(format), ..mapping.dates.clone() };
+                    let at = dates.read(value).filter(|at| self.is_plausible(*at))?;
+                    Some(format!("\"{format}\" (it would be {at})"))
+                });
+                let readings: Vec<_> = readings.collect();
+                let formats =
+                    if readings.is_empty() { "\"...\"".into() } else { readings.join(" or ") };
                 bail!(
-                    "{what} holds text of digits, {found}: set their format beside the column in \
-                     date_inserted, format = \"epoch\", \"epoch-ms\" or \"compact\""
+                    "{what} holds text of digits, {found}: set their format beside the column in {key}, format = {formats}"
                 );
             }
             let mut others = mapping.dates.other_readings(value);
@@ -382,7 +404,11 @@ impl Lookup<'_> {
         let is_read = mapping.inserted != DateSource::None && formats.inserted.format.is_none();
         let has_format = mapping.last_failure_format.is_some();
         for (key, column, dates) in [
-            ("date_inserted", Some(inserted).filter(|_| is_read), &mapping.dates),
+            (
+                mapping.finished_key.unwrap_or("date_inserted"),
+                Some(inserted).filter(|_| is_read),
+                &mapping.dates,
+            ),
             ("last_failure", last_failure.filter(|_| !has_format), &formats.failures),
             ("on_failure", due_at.filter(|_| !has_format), &formats.others),
         ] {
@@ -413,14 +439,30 @@ impl Lookup<'_> {
         // A next attempt in the year 9999 means none.
         let is_plausible =
             |at: Instant| self.is_plausible(at) || key == "on_failure" && at > self.now;
-        let samples = self.catalog.samples(&self.table, column)?;
-        let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
-        let read: Vec<_> = numbers.filter_map(|value| Some((value, dates.read(value)?))).collect();
-        let Some((value, at)) = read.first() else { return Ok(None) };
-        if dates.numbers.is_some() || read.iter().any(|(_, at)| is_plausible(*at)) {
+        let mut samples = self.catalog.samples(&self.table, column)?;
+        if samples.iter().all(is_never) {
+            samples = self.catalog.more_samples(&self.table, column)?;
+        }
+        let read = |samples: &[Value]| -> Vec<Instant> {
+            let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
+            numbers.filter_map(|value| dates.read(value)).collect()
+        };
+        let at = read(&samples);
+        let Some(at) =
+            at.first().filter(|_| dates.numbers.is_none() && !at.iter().copied().any(is_plausible))
+        else {
+            return Ok(None);
+        };
+        // The samples may be old rows. Only a table that would be refused is read as a whole.
+        if read(&self.catalog.extremes(&self.table, column)?).into_iter().any(is_plausible) {
             return Ok(None);
         }
-        let Some(spelling) = Spelling::of(value, dates) else { return Ok(None) };
+        let value = samples.iter().find(|value| dates.read(value) == Some(*at));
+        let Some((value, spelling)) =
+            value.and_then(|value| Some((value, Spelling::of(value, dates)?)))
+        else {
+            return Ok(None);
+        };
         let format = spelling.format();
         let mut others = dates.other_readings(value).filter(|(_, at)| is_plausible(*at));
         let other = others
@@ -430,6 +472,9 @@ impl Lookup<'_> {
         let how = |format: &str| match key {
             // A due column has the format of the last failure.
             "on_failure" => format!("last_failure = {{ format = \"{format}\" }}"),
+            key if column.is_expression => {
+                format!("{key} = {{ sql = ..., format = \"{format}\" }}")
+            }
             key => format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}"),
         };
         Ok(Some(format!(
@@ -518,7 +563,7 @@ fn check_roles(table: &Table) -> Result<()> {
 
 /// True for values that applications write in place of NULL.
 pub fn is_never(value: &Value) -> bool {
-    let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
+    let is_never = |text: &str| text.is_empty() || text == "0" || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
         || matches!(value, Value::Text(text) if is_never(text))
 }

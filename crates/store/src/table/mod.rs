@@ -8,7 +8,7 @@ mod terms;
 pub use column::{
     Column, ColumnType, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
-pub use lookup::{Catalog, CatalogTable, ConditionProbe, missing, naming};
+pub use lookup::{Catalog, CatalogTable, ConditionProbe, is_never, missing, naming};
 pub use row::{Cell, Cells, FactReader, RecordReader, is_no_due_date};
 pub use terms::{Term, TermRole, WriteVerb};
 

@@ -149,7 +149,14 @@ impl<'a> FactReader<'a> {
             cell(self.failures).map(|cell| cell.map_or_else(|value| count(&value), |_| 0));
         let last_failure =
             cell(self.last_failure).map(|cell| table.failure_dates.read_past(cell, &table.clock));
-        let failed = has_failed(failures, last_failure, inserted_at);
+        let failed = match table.statuses.distinguish_failed() {
+            true => None,
+            // Both dates are the first instant of a local time that a clock repeats.
+            false => {
+                let first = cell(self.last_failure).map(|cell| date(cell, &table.failure_dates));
+                has_failed(failures, first, inserted_at)
+            }
+        };
         let status = cell(self.status).unwrap_or(Err(Value::Null));
         let is = |mapped: &Value| match (&status, mapped) {
             (Ok(text), Value::Text(mapped)) => text == mapped,

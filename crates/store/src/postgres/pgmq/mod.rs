@@ -318,6 +318,7 @@ impl Catalog for PgmqQueue {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
             dialect: &Postgres,
+            newest: "",
             columns: vec![
                 typed("msg_id", "bigint", "int8"),
                 typed("status", "text", "text"),

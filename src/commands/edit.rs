@@ -5,7 +5,7 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use backlog_schedule::{
     Counter, DueRule, Id, Instant, Order, Record, Settlement, Status, Transition, counted,
     cut_line, one_line,
@@ -189,6 +189,8 @@ struct EditRun<'a> {
     selection: Selection<'a>,
     choice: String,
     dry_run: bool,
+    /// `archive` in a table from which `restore` promises to bring records back.
+    must_restore: bool,
     out: &'a mut dyn Write,
     done: u64,
     first: Vec<Id>,
@@ -214,6 +216,7 @@ pub fn edit(
     let table = database.table();
     table.require_valid_columns()?;
     (command.require)(table, &choice)?;
+    let must_restore = command.transition == Transition::Archived && table.shows_archived();
     let filter = |meant: &String| {
         let of_command = (command.name, command.from);
         CauseFilter::new(meant, resolved, &mut *database, &statuses, of_command)
@@ -245,7 +248,8 @@ pub fn edit(
     }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let (dry_run, out, first) = (args.dry_run, &mut *console.out, Vec::new());
-    let mut run = EditRun { store, selection, choice, dry_run, out, done: 0, first, exit };
+    let mut run =
+        EditRun { store, selection, choice, dry_run, must_restore, out, done: 0, first, exit };
     for batch in ids.chunks(BATCH.min(run.store.limits().most_claims)) {
         run.edit_batch(batch)?;
     }
@@ -371,6 +375,10 @@ impl EditRun<'_> {
             }
             self.done += claimed.len() as u64;
             return Ok(());
+        }
+        if let Some(first) = claimed.first().filter(|_| self.must_restore && self.done == 0) {
+            let lost = self.store.rehearse_way_back(first, None, false)?;
+            lost.map_or(Ok(()), |why| Err(anyhow!("{why}; nothing was archived")))?;
         }
         let write = |record| RowWrite::new(record, None, settlement.clone());
         let writes: Vec<_> = claimed.iter().map(write).collect();

@@ -21,7 +21,7 @@ use super::monitoring::Monitoring;
 use super::passes::{PassLog, report_busy};
 use super::queue_arguments::id_argument;
 use super::signals::StoppedBySignals;
-use super::{Console, find, open, prune};
+use super::{Console, SUCCESS_DELETES, find, open, prune};
 use crate::cli::ProcessArgs;
 use crate::engine::{self, Observer, PassLimits, SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, usage};
@@ -229,7 +229,8 @@ impl ProcessRun<'_> {
     /// Opens the table. Fails if a column that the pass needs is missing, or if the settings of the handler cannot
     /// work.
     fn open(&self, most_wait: Duration) -> Result<Box<dyn Database>> {
-        let database = open(&self.queue, Access::Pass(most_wait), self.clock)?;
+        let mut database = open(&self.queue, Access::Pass(most_wait), self.clock)?;
+        database.deletion(SUCCESS_DELETES)?;
         let table = database.table();
         table.require_success()?;
         table.require_valid_columns()?;
@@ -259,7 +260,10 @@ impl ProcessRun<'_> {
         let token = random_hex::<16>()?;
         let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
         let capabilities = &mut assembly.line.capabilities;
-        capabilities.may_give_up = settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
+        // A co-process may give up any record.
+        let is_stream = matches!(settings.handler, Some(HandlerSpec::Stream(_)));
+        capabilities.may_give_up = is_stream && capabilities.can_archive
+            || settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
         capabilities.series = context.series;
         // Only the owner and the group can read a new joblog, because errors may quote records.
         let joblog = settings.options.joblog.as_deref().map(|path| {

@@ -175,7 +175,9 @@ impl FinishedRecords {
     pub fn open(&self, access: Access, clock: Clock) -> Result<Box<dyn Database>> {
         let status = self.status.name();
         let database = open(&self.queue, access, clock);
-        let database = database.with_context(|| format!("{status} records cannot be pruned"))?;
+        let cannot = || format!("{status} records cannot be pruned");
+        let mut database = database.with_context(cannot)?;
+        database.deletion("prune deletes rows").with_context(cannot)?;
         let table = database.table();
         table.require_valid_columns()?;
         if table.statuses.value(self.status).is_none() && self.statuses.len() == 1 {

@@ -75,7 +75,9 @@ fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<LineSche
         let capabilities = Capabilities {
             has_counter: counts,
             can_snooze: counts,
+            shows_failed: true,
             can_archive: true,
+            shows_archived: true,
             ..Capabilities::default()
         };
         LineSchedule::new(schedule, capabilities)

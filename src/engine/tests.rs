@@ -75,7 +75,9 @@ fn capabilities(is_counted: bool) -> Capabilities {
     Capabilities {
         has_counter: is_counted,
         can_snooze: is_counted,
+        shows_failed: true,
         can_archive: true,
+        shows_archived: true,
         ..Capabilities::default()
     }
 }

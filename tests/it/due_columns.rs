@@ -543,3 +543,28 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         assert_eq!(["SUCCESS", "not pending"].map(|name| total(&status, name)), [0, 3], "{status}");
     });
 }
+
+#[test]
+fn no_due_date_means_due_now_in_every_schedule() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, created TEXT, run_at TEXT, sent TEXT);
+         INSERT INTO outbox (created, run_at) VALUES ('2026-11-01T00:00:00Z', NULL), ('2026-11-01T00:00:00Z', ''),
+           ('2026-11-01T00:00:00Z', '0'), ('2026-11-01T00:00:00Z', '2026-11-20T00:00:00Z'),
+           ('2026-11-01T00:00:00Z', '2026-12-20T00:00:00Z')",
+    );
+    env.write(
+        "backlog.toml",
+        "[queue.outbox]\ntable = 'outbox'\ndate_inserted = 'created'\nwhere = 'sent IS NULL'\n\
+         on_success = { sent = '{now}' }\non_failure = { run_at = '{next}' }\n",
+    );
+    for schedule in ["--progressive", "--policy even --by-age"] {
+        let planned =
+            env.run_at(MIDNIGHT, &format!("process --queue outbox {schedule} --dry-run")).success();
+        for id in 1..5 {
+            assert_contains(&planned.stdout, &format!("{id}           try"));
+        }
+    }
+    env.run_at(MIDNIGHT, &format!("process --queue outbox --progressive -- {}", env.noting("")))
+        .silent();
+    assert_eq!(env.query("SELECT id FROM outbox WHERE sent IS NULL"), "5");
+}

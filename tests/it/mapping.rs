@@ -1002,3 +1002,49 @@ fn digits_in_a_column_of_text_need_a_format() {
     pass(",format=\"epoch\"").silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
+
+#[test]
+fn the_text_of_errors_goes_into_no_column_of_numbers() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20')",
+    );
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN amount INTEGER; ALTER TABLE BACKLOG ADD COLUMN price DECIMAL;
+             UPDATE BACKLOG SET amount = 4200, price = 12.5");
+    for (set, column) in [
+        ("last_error=amount", "amount"),
+        ("last_error=price", "price"),
+        ("'on_failure={price=\"{error}\"}'", "price"),
+    ] {
+        let why = format!(
+            "column {column} of table BACKLOG holds numbers, which the text of an error would overwrite"
+        );
+        env.pass(&format!("--ndays 9 --set {set} -- false")).fails(1, &[&why]);
+    }
+    assert_eq!(env.query("SELECT STATUS, amount, price FROM BACKLOG"), "NEW|4200|12.5");
+    let checked = env.run_at(MIDNIGHT, "check --ndays 9 --set failures=amount -- true").stdout;
+    assert_contains(
+        &checked,
+        "every NEW record has a value in amount, which an attempt overwrites",
+    );
+    env.sql("INSERT INTO BACKLOG (DATE_INSERTED, amount) VALUES ('2026-11-20T00:00:00Z', 0)");
+    let checked = env.run_at(MIDNIGHT, "check --ndays 9 --set failures=amount -- true").stdout;
+    assert_lacks(&checked, "which an attempt overwrites");
+}
+
+#[test]
+fn a_condition_on_a_generated_column_reads_what_on_archive_sets() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, done TEXT, dead INTEGER NOT NULL DEFAULT 0,
+           state TEXT GENERATED ALWAYS AS (CASE WHEN dead THEN 'dead' WHEN done IS NOT NULL THEN 'done' ELSE 'n' END));
+         INSERT INTO t (at) VALUES ('2026-11-20')",
+    );
+    env.write(
+        "backlog.toml",
+        "[queue.t]\ntable = 't'\nstatus = false\ndate_inserted = 'at'\nwhere = \"state = 'n'\"\nndays = 9\n\
+         on_success = { done = '{now}' }\non_archive = { dead = 1 }\nwhere_archived = 'dead = 1'\n\
+         on_restore = { dead = 0 }\nmax_attempts = 1\n",
+    );
+    let checked = env.run_at(MIDNIGHT, "check --rehearse").stdout;
+    assert_lacks(&checked, "it sets no column that");
+}

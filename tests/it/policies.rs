@@ -255,6 +255,42 @@ fn max_age_gives_up_what_has_failed_and_kept_failing() {
 }
 
 #[test]
+fn where_failed_records_look_like_new_ones_each_is_tried_before_its_age_ends_it() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, created TEXT, sent TEXT, gone INTEGER NOT NULL DEFAULT 0);
+         INSERT INTO outbox (created) VALUES ('2026-10-01T00:00:00Z')",
+    );
+    env.write(
+        "backlog.toml",
+        "[queue.outbox]\ntable = 'outbox'\ndate_inserted = 'created'\nwhere = 'sent IS NULL AND gone = 0'\n\
+         on_success = { sent = '{now}' }\non_archive = { gone = 1 }\nwhere_archived = 'gone = 1'\n\
+         on_restore = { gone = 0 }\nmax_age = '7d'\nndays = 360\n",
+    );
+    for now in [MIDNIGHT, MIDNIGHT + 2 * HOUR] {
+        let args = format!("process --queue outbox -- {}", env.noting("exit 1"));
+        env.run_at(now, &args).fails(1, &["record 1 failed; archived"]);
+        let restored = env.run_at(now, "restore --queue outbox 1").success().stdout;
+        assert_contains(&restored, "1: next attempt in the next pass");
+    }
+    assert_eq!(env.handled(), ["1", "1"]);
+}
+
+#[test]
+fn a_record_over_both_limits_is_archived_before_it_is_due() {
+    let env = TestEnv::new();
+    for (id, age) in [(1, 11), (2, 9)] {
+        env.insert_one(id, MIDNIGHT - age * DAY);
+    }
+    env.sql(&format!(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 9, \
+         LAST_FAILURE = strftime('%Y-%m-%dT%H:%M:%SZ', {MIDNIGHT} - 60, 'unixepoch')"
+    ));
+    let args = "process --fibonacci --max-attempts 5 --max-age 10days -- true";
+    env.run_at(MIDNIGHT, args).fails(1, &["record 1 is older than --max-age; archived"]);
+    assert_eq!(env.statuses(), "1|ARCHIVED\n2|ERROR");
+}
+
+#[test]
 fn a_wrong_policy_is_told_what_is_legal() {
     let env = TestEnv::new();
     env.write("bad.json", r#"{"numRetries": 101}"#);

@@ -264,3 +264,45 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     keeper.run_at(MIDNIGHT, &prune).fails(1, &["permission denied"]);
     assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");
 }
+
+#[test]
+fn rows_that_a_foreign_key_would_take_with_them_are_not_deleted() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, at TEXT, parent INTEGER REFERENCES t (id) ON DELETE CASCADE);
+         INSERT INTO t VALUES (1, 'SUCCESS', '2026-10-01T00:00:00Z', NULL), (2, 'NEW', '2026-11-20T00:00:00Z', 1)",
+    );
+    let table = "--table t --set date_inserted=at --set finished_at=at";
+    let why = "would delete other records with it, also pending ones";
+    for args in ["--dry-run", ""] {
+        let prune = format!("prune --older-than 30d --status SUCCESS {table} {args}");
+        env.run_at(MIDNIGHT, &prune).fails(1, &["SUCCESS records cannot be pruned", why]);
+    }
+    let deletes = format!("process {table} --set on_success=delete --ndays 9 -- true");
+    env.run_at(MIDNIGHT, &deletes).fails(1, &[why]);
+    assert_eq!(env.query("SELECT id, status FROM t"), "1|SUCCESS\n2|NEW");
+}
+
+#[test]
+fn a_number_that_only_looks_like_an_old_date_prunes_no_record() {
+    let ticks = (MIDNIGHT - 4 * HOUR + 62_135_596_800) * 10_000_000;
+    let env = TestEnv::new();
+    env.sql(&format!(
+        "ALTER TABLE BACKLOG ADD COLUMN done INTEGER;
+         INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, done) VALUES (1, 'SUCCESS', '2026-11-20T00:00:00Z', {ticks});
+         INSERT INTO BACKLOG (DATE_INSERTED) SELECT '2026-11-20T00:00:00Z' FROM pragma_function_list LIMIT 12"
+    ));
+    let prune = "prune --older-than 30d --status SUCCESS --yes --set finished_at=done";
+    let why =
+        ["(as ticks it is 2026-11-20T20:00:00Z)", "finished_at = { column = \"done\", format = "];
+    env.run_at(MIDNIGHT, prune).fails(1, &why);
+    // Beside a recent date the format is believed, but the number is no date.
+    env.sql(&format!("INSERT INTO BACKLOG (STATUS, DATE_INSERTED, done) VALUES ('SUCCESS', '2026-11-20', {MIDNIGHT})"));
+    let pruned = env.run_at(MIDNIGHT, prune).success();
+    assert_eq!(pruned.stdout, "deleted 0 SUCCESS records\n");
+    assert_contains(&pruned.stderr, "no date in done, and never pruned: 1 SUCCESS record");
+    env.sql(&format!("DELETE FROM BACKLOG WHERE done = {MIDNIGHT}"));
+    let named =
+        prune.replace("finished_at=done", "'finished_at={column=\"done\", format=\"ticks\"}'");
+    let later = env.run_at(MIDNIGHT + 40 * DAY, &named).success();
+    assert_eq!(later.stdout, "deleted 1 SUCCESS record\n");
+}

@@ -64,6 +64,10 @@ fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
             "error    rehearsal   a successful record is listed as ARCHIVED",
         ),
         (
+            "where = 'done IS NULL AND tries = 0'\non_success = { done = '{now}' }",
+            "error    rehearsal   a failed record is no longer pending, so that nothing tries it again",
+        ),
+        (
             "where = \"done IS NULL AND run_at IS NOT '2999-01-01T00:00:00Z'\"\n\
              on_success = { run_at = '2999-01-01T00:00:00Z' }",
             "error    rehearsal   a successful record stays pending, ",
@@ -161,4 +165,41 @@ fn an_end_that_the_table_refuses_only_after_the_last_attempt_is_found_by_a_rehea
     let checked = env.run_at(MIDNIGHT, "check --rehearse").stdout;
     let says = "error    rehearsal   a record cannot be archived after 3 attempts: CHECK constraint failed";
     assert_contains(&checked, says);
+}
+
+#[test]
+fn no_record_is_archived_by_a_mapping_that_would_lose_it() {
+    let config = "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\nmax_attempts = 1\n\
+                  on_archive = { gone = 1 }\nwhere_archived = 'gone = 2'\non_restore = { gone = 0 }";
+    on_both(config, |env, query| {
+        let before = query(ROWS);
+        let lost = "an archived record cannot be found again: it is ";
+        let handler = env.noting("exit 1");
+        let ran = env.run_at(MIDNIGHT, &format!("process -- {handler}"));
+        ran.fails(1, &["record 2 is not tried: ", lost, "; no handler was started"]);
+        env.run_at(MIDNIGHT, "archive 1").fails(1, &[lost, "; nothing was archived"]);
+        // Records whose attempts are used up are archived without another one.
+        query("UPDATE jobs SET tries = 3 WHERE tries = 0 RETURNING id");
+        let why = ["could not be set to ARCHIVED: ", lost];
+        env.run_at(MIDNIGHT, &format!("process -- {handler}")).fails(1, &why);
+        query("UPDATE jobs SET tries = 0 WHERE tries = 3 RETURNING id");
+        assert_eq!((query(ROWS), env.handled()), (before, Vec::new()));
+    });
+}
+
+#[test]
+fn a_value_that_the_column_converts_to_that_of_another_status_is_found_before_a_handler() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, created TEXT, state INTEGER, tries INTEGER);
+         INSERT INTO jobs VALUES (1, '2026-11-20T22:00:00Z', 0, 0)",
+    );
+    let status = "status={column=\"state\", new=0, error=1, success=3, archived=\"+3\"}";
+    let args = format!(
+        "process --table jobs --set date_inserted=created --set failures=tries --ndays 9 --max-attempts 1 \
+         --set {} -- {}",
+        quoted(status),
+        env.noting("exit 1")
+    );
+    env.run_at(MIDNIGHT, &args).fails(1, &["an archived record cannot be found again"]);
+    assert_eq!(env.handled(), [""; 0]);
 }

@@ -6,7 +6,7 @@ use crate::id::Id;
 use crate::policy::{PassTime, Policy, Schedule};
 use crate::query::Kept;
 use crate::record::{Capabilities, Counter, Facts, Outcome, Record, Settlement, Status};
-use crate::settle::{End, RetryLimits, charge, exhausted, settle};
+use crate::settle::{End, charge, exhausted, settle};
 use crate::time::{BEYOND, Instant};
 use crate::verdict::{Obstacle, Reason, Verdict};
 
@@ -25,20 +25,31 @@ impl DueRule {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
         }
-        let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => self.verdict_by_policy(facts),
-            Some(BEYOND) if self.capabilities.has_due_column => Verdict::Never(Obstacle::NoDueDate),
-            Some(until) if until > self.time.now => Verdict::Wait { until },
-            Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
-            Some(_) => Verdict::Due(Reason::WaitOver),
+        let verdict = match (self.verdict_by_policy(facts), facts.due_at) {
+            (Verdict::Never(why), _) if why != Obstacle::OutOfSlots => Verdict::Never(why),
+            (verdict, None) if !self.capabilities.has_due_column => verdict,
+            (_, Some(BEYOND)) if self.capabilities.has_due_column => {
+                Verdict::Never(Obstacle::NoDueDate)
+            }
+            (_, Some(until)) if until > self.time.now => Verdict::Wait { until },
+            _ if facts.status == Status::New => Verdict::Due(Reason::New),
+            _ => Verdict::Due(Reason::WaitOver),
         };
-        match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
+        let is_left = matches!(verdict, Verdict::Never(Obstacle::TooOld | Obstacle::OutOfSlots));
+        match (self.exhausted(facts, self.time.now, is_left), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) if !self.has_one_more(facts) => {
                 Verdict::Archive(End::Attempts)
             }
             (Some(End::Attempts) | None, verdict) => verdict,
         }
+    }
+
+    /// The limit that a failed record reached. Where failed records look like new ones, a record may not have been
+    /// tried yet, so that its age ends it only after a failure, or if nothing tries it any more.
+    fn exhausted(&self, facts: Facts<'_>, now: Instant, is_left: bool) -> Option<End> {
+        let end = exhausted(facts, self.schedule.limits, now);
+        end.filter(|end| *end != End::Age || self.capabilities.shows_failed || is_left)
     }
 
     /// The verdict on a record without a due date. A failed record may have kept its slot or be snoozed.
@@ -77,7 +88,7 @@ impl DueRule {
             (Reason::WithinAge, Policy::Age(age)) if facts.status == Status::New => {
                 facts.inserted_at.map(|at| at.saturating_add(age.min_secs))
             }
-            (Reason::WaitOver, Policy::Counted(backoff)) => {
+            (Reason::WaitOver, Policy::Counted(backoff)) if !self.capabilities.has_due_column => {
                 let failed_at = facts.last_failure_at?;
                 Some(backoff.next_attempt_at(facts.id, facts.failures, failed_at))
             }
@@ -88,14 +99,23 @@ impl DueRule {
         since.max(facts.snoozed_until)
     }
 
+    /// True if a pass may archive records, and `restore` promises to bring them back.
+    pub fn must_restore(&self) -> bool {
+        self.capabilities.shows_archived && self.may_archive()
+    }
+
+    fn may_archive(&self) -> bool {
+        let limits = &self.schedule.limits;
+        self.capabilities.may_give_up || limits.limits_attempts() || limits.max_age_secs.is_some()
+    }
+
     /// The writes that a pass may need for a record. The table must accept them before a handler runs.
     pub fn possible_writes(&self, record: &Record, now: Instant) -> Vec<Vec<Settlement>> {
         let (capabilities, limits) = (self.capabilities, self.schedule.limits);
-        let end = |outcome| settle(record, &outcome, now, capabilities, RetryLimits::default());
+        let end = |outcome| settle(record, &outcome, now, capabilities, limits);
         let mut ends =
             vec![end(Outcome::Success), end(Outcome::Failure { error: "rehearsal".into() })];
-        let is_limited = limits.limits_attempts() || limits.max_age_secs.is_some();
-        if capabilities.may_give_up || is_limited {
+        if self.may_archive() {
             ends.push(end(Outcome::GiveUp { error: "rehearsal".into() }));
         }
         let charge = capabilities.has_charge().then(|| charge(record, now, capabilities));
@@ -129,7 +149,7 @@ impl DueRule {
         let mut has_one_more = self.has_one_more(facts);
         std::iter::from_fn(move || {
             let time = next.take()?;
-            let is_over = exhausted(facts, *limits, time.now);
+            let is_over = self.exhausted(facts, time.now, false);
             if is_over.is_some_and(|end| end == End::Age || !std::mem::take(&mut has_one_more)) {
                 return None;
             }

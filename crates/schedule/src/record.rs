@@ -22,12 +22,16 @@ pub struct Capabilities {
     pub keeps_schedule: bool,
     pub has_due_column: bool,
     pub has_counter: bool,
+    /// A failed record differs from one that was never tried.
+    pub shows_failed: bool,
     /// The column of errors can show that an attempt has begun.
     pub notes_begun: bool,
     /// A snooze can be written without counting the attempt: there is a counter, and a last failure or a due column.
     pub can_snooze: bool,
     /// Otherwise giving up is an ordinary failure.
     pub can_archive: bool,
+    /// A status or a condition shows which records are archived.
+    pub shows_archived: bool,
     pub may_give_up: bool,
     pub series: Option<SeriesSource>,
 }

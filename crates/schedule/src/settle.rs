@@ -36,10 +36,12 @@ pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<
     if facts.status != Status::Error {
         return None;
     }
-    if limits.most_attempts(facts.max_attempts).is_some_and(|most| facts.failures >= most) {
-        return Some(End::Attempts);
+    // The age comes first: a record that is too old is archived at once, and one without attempts only when it is due.
+    if too_old(facts.inserted_at, limits, now) {
+        return Some(End::Age);
     }
-    too_old(facts.inserted_at, limits, now).then_some(End::Age)
+    let most = limits.most_attempts(facts.max_attempts);
+    most.is_some_and(|most| facts.failures >= most).then_some(End::Attempts)
 }
 
 fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> bool {
@@ -137,7 +139,9 @@ mod tests {
         has_counter: true,
         notes_begun: true,
         can_snooze: true,
+        shows_failed: true,
         can_archive: true,
+        shows_archived: true,
         may_give_up: false,
         series: None,
     };
@@ -265,7 +269,7 @@ mod tests {
         let limits = RetryLimits { max_age_secs: Some(100), ..NONE };
         let aged = |status, age| Record {
             inserted_at: Some(NOW.saturating_sub(age)),
-            ..record(status, 0)
+            ..record(status, 9)
         };
         for (age, over) in [(100, None), (101, Some(End::Age))] {
             assert_eq!(exhausted(aged(Status::Error, age).facts(), limits, NOW), over);
@@ -275,6 +279,9 @@ mod tests {
             assert_eq!(settlement.transition == Transition::Archived, over.is_some());
         }
         assert_eq!(exhausted(record(Status::Error, 9).facts(), limits, NOW), None, "undated");
+        let both = RetryLimits { max_attempts: Some(3), ..limits };
+        let end = exhausted(aged(Status::Error, 101).facts(), both, NOW);
+        assert_eq!(end, Some(End::Age), "not only once it is due");
     }
 
     /// An event in a record's life: the end of an attempt, or an edit between two.

@@ -54,6 +54,7 @@ pub trait Survey {
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 
     /// A warning if a success deletes: `act` (`a success deletes its row`), and foreign keys that change other tables.
+    /// Fails if a foreign key would delete other records of the table.
     fn deletion(&mut self, act: &str) -> Result<Option<String>>;
 
     /// The statement for an index whose name ends with `suffix`, if none serves a search of finished records.

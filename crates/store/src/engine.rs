@@ -102,7 +102,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
 pub trait Inspect {
     fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
-    /// Actions of foreign keys on rows of other tables after a DELETE: `items: CASCADE`.
+    /// Actions of foreign keys on other rows after a DELETE: `items: CASCADE`, without a name if they are its own rows.
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
     fn constraints(&mut self, table: &Table) -> DbResult<Constraints>;

@@ -24,6 +24,8 @@ pub struct Inspection {
     /// Searches that no index serves, each with the statement that creates one. `None` if unknown, or without indexes.
     pub missing: Option<Vec<(&'static str, String)>>,
     pub duplicate: Option<String>,
+    /// Keys and columns that attempts write, and in which every new record has a value already.
+    pub occupied: Vec<(&'static str, String)>,
     pub reuses_ids: bool,
     pub unread: Unread,
 }

@@ -285,8 +285,13 @@ impl<S: Reconnecting> Store for Retrying<S> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
-        self.retrying("write to", |store, _| store.rehearse_way_back(record, most))
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        most: Option<u32>,
+        is_whole: bool,
+    ) -> Result<Option<String>> {
+        self.retrying("write to", |store, _| store.rehearse_way_back(record, most, is_whole))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

@@ -233,11 +233,6 @@ impl Table {
         self.rows_with_status(&Status::PENDING)
     }
 
-    /// Condition of pending rows after a write. A restored row may still wait until it is due.
-    pub fn still_pending(&self, is_renewed: bool) -> String {
-        if is_renewed { self.pending() } else { self.due_rows(&Status::PENDING) }
-    }
-
     /// Condition of rows of the queue, due or waiting, with one of these statuses, and maybe of others.
     pub fn rows_with_status(&self, statuses: &[Status]) -> String {
         let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));

@@ -111,8 +111,13 @@ impl Store for Stoppable {
         self.during(Operation::Search, |store| store.rehearse(writes, held))
     }
 
-    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
-        self.during(Operation::Search, |store| store.rehearse_way_back(record, most))
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        most: Option<u32>,
+        is_whole: bool,
+    ) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_way_back(record, most, is_whole))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

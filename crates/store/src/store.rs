@@ -43,8 +43,14 @@ pub trait Store: Reader {
     /// Makes and rolls back writes that records may need. `held` are successes of claimed records, which may conflict.
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
-    /// Rehearses the ends of a record, one after attempt `_most`, and its restoration. Returns why it would be lost.
-    fn rehearse_way_back(&mut self, _: &Arc<Record>, _most: u32) -> Result<Option<String>> {
+    /// Rehearses the ends of a record, one after attempt `_most`, with `_is_whole` also a failure and its restoration.
+    /// Returns why it would be lost.
+    fn rehearse_way_back(
+        &mut self,
+        _: &Arc<Record>,
+        _most: Option<u32>,
+        _is_whole: bool,
+    ) -> Result<Option<String>> {
         Ok(None)
     }
 

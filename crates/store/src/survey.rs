@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window, counted};
 
 use super::engine::{Engine, Index, QueryPlan};
@@ -112,6 +112,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             found.triggers = found.unread.or_default("the triggers", self.explain_read(triggers));
             found.missing = found.unread.or_default("indexes", self.explain_read(missing));
             found.duplicate = found.unread.or_default("the ids", self.explain_read(duplicate));
+            let occupied = self.occupied();
+            found.occupied = found.unread.or_default("new records", self.explain_read(occupied));
         }
         Ok(found)
     }
@@ -125,11 +127,24 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             false => self.engine.dependents(&self.table),
         };
         let dependents = self.explain_read(dependents)?;
+        let name = &self.table.name;
+        ensure!(
+            !dependents.iter().any(|found| found == OWN_CASCADE),
+            "{act} of {name}, and a foreign key from {name} to itself with ON DELETE CASCADE would delete other records \
+             with it, also pending ones: write ON DELETE SET NULL there, or keep the rows"
+        );
         let others = match &dependents[..] {
             [] => String::new(),
-            all => format!(", and changes rows of other tables by ON DELETE ({})", all.join(", ")),
+            all => {
+                let named = |found: &String| match found.starts_with(':') {
+                    true => format!("{name}{found}"),
+                    false => found.clone(),
+                };
+                let all: Vec<_> = all.iter().map(named).collect();
+                format!(", and changes rows of other tables by ON DELETE ({})", all.join(", "))
+            }
         };
-        Ok(Some(format!("{act} of {}{others}", self.table.name)))
+        Ok(Some(format!("{act} of {name}{others}")))
     }
 
     fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>> {
@@ -157,6 +172,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         Ok(shared)
     }
 }
+
+/// The dependent of a table whose own rows are deleted with others.
+const OWN_CASCADE: &str = ": CASCADE";
 
 /// A LIMIT that no table reaches.
 const UNLIMITED: u64 = 1 << 62;
@@ -198,6 +216,25 @@ impl<E: Engine> SqlDatabase<E> {
             );
         }
         result.map(|flow| flow.is_continue().then_some(rows))
+    }
+
+    /// Columns that attempts write, and in which every new record has a value already.
+    fn occupied(&mut self) -> DbResult<Vec<(&'static str, String)>> {
+        let Self { engine, table, .. } = self;
+        let new = table.due_rows(&[Status::New]);
+        let mut occupied = Vec::new();
+        if !table.statuses.distinguish_failed() || !engine.any(&table.any(&new))? {
+            return Ok(occupied);
+        }
+        for (key, column) in [("failures", &table.failures), ("last_error", &table.last_error)] {
+            let Some(column) = column else { continue };
+            let sql = column.sql();
+            let is_empty = format!("coalesce(CAST({sql} AS text), '') IN ('', '0')");
+            if !engine.any(&table.any(&format!("{new} AND {is_empty}")))? {
+                occupied.push((key, column.name.clone()));
+            }
+        }
+        Ok(occupied)
     }
 
     fn unread_due_dates(&mut self) -> DbResult<Undated> {

@@ -17,10 +17,7 @@ use crate::retry::{Reconnecting, Retry};
 use crate::store::{
     Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
-use crate::writes::{
-    IGNORED, NOT_PENDING, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
-    WriteResult,
-};
+use crate::writes::{IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 pub struct TableStore<E: Engine> {
     // Dropped in this order: the claims first, the connection after them.
@@ -131,10 +128,11 @@ impl<E: Engine> TableStore<E> {
         self.read_charges(&open, &mut rows)?;
         for row in rows {
             let write = &writes[row.number];
-            match (checks_ends, row.is_pending) {
-                (true, true) if write.ends() => bail!(DbError::refusal(STILL_PENDING)),
-                (true, false) if write.renews() => bail!(DbError::refusal(NOT_PENDING)),
-                (_, _) => {}
+            if checks_ends
+                && (write.ends() || write.renews())
+                && let Some(why) = write.objection(row.is_pending)
+            {
+                bail!(DbError::refusal(why));
             }
             results[row.number] = write.result(row.guards);
         }
@@ -278,8 +276,13 @@ impl<E: Engine> Store for TableStore<E> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
-        Ok(self.rehearse_ends(record, most)?)
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        most: Option<u32>,
+        is_whole: bool,
+    ) -> Result<Option<String>> {
+        Ok(self.rehearse_ends(record, most, is_whole)?)
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

@@ -49,6 +49,15 @@ impl<'a> RowWrite<'a> {
         self.settlement.transition == Transition::Renewed
     }
 
+    /// The reason to refuse a write after which a row is still pending, or still not.
+    pub(crate) fn objection(&self, is_pending: bool) -> Option<&'static str> {
+        match (self.settlement.transition, is_pending) {
+            (Transition::Succeeded | Transition::Archived, true) => Some(STILL_PENDING),
+            (Transition::Renewed, false) => Some(NOT_PENDING),
+            _ => None,
+        }
+    }
+
     pub(crate) fn result(&self, guards: Guards) -> WriteResult {
         if self.begins() { WriteResult::Charged(guards) } else { WriteResult::Written }
     }

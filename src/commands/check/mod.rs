@@ -198,6 +198,12 @@ impl QueueCheck<'_> {
         findings.extend(Level::Error, "columns", &table.complaints);
         check_statuses(findings, table, found);
         check_dates(findings, table.inserted.label(), &found.pending, self.clock.now());
+        for (key, column) in &found.occupied {
+            let why = format!(
+                "every NEW record has a value in {column}, which an attempt overwrites: is it this column?"
+            );
+            findings.warning(key, why);
+        }
         if let Some((records, first)) = &found.pending.without_id {
             let records = counted(*records, "pending record");
             let why = format!("{records} never tried, because the id is not usable: {first}");

@@ -57,7 +57,7 @@ pub fn check(
         };
         let outcome = rehearse(&mut store, &rule, &record, clock);
         let most = rule.schedule.limits.most_attempts(record.max_attempts);
-        let wrong = store.rehearse_way_back(&record, most.unwrap_or(record.next_attempt()));
+        let wrong = store.rehearse_way_back(&record, most, true);
         store.release(&record.id);
         let (level, text) = outcome?;
         findings.add(level, ABOUT, text);

@@ -300,6 +300,10 @@ impl Dispatcher {
 
     /// Archives a record without another attempt: its attempts are used up, or it is too old.
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
+        if let Some(why) = self.why_lost(record)? {
+            self.write_refused(record, Status::Archived, &why);
+            return Ok(());
+        }
         let settlement = backlog_schedule::expire(self.pass.clock.now());
         let write = RowWrite::new(record, None, settlement);
         match self.pass.store.round(&[write], &[])?.first() {

@@ -91,8 +91,13 @@ impl Dispatcher {
     ) -> Result<bool> {
         let why = match rehearsal {
             Rehearsal::Taken => {
-                self.takes_errors.get_or_insert(true);
-                return Ok(true);
+                let Some(why) = self.why_lost(&due.record)? else {
+                    self.takes_errors.get_or_insert(true);
+                    return Ok(true);
+                };
+                let why = format!("{why}; no handler was started");
+                self.skip_and_count(&due.record, due.slot, &why);
+                return Ok(false);
             }
             Rehearsal::ChangedMeanwhile => return Ok(false),
             Rehearsal::Blocked => {
@@ -144,5 +149,18 @@ impl Dispatcher {
             }
         }
         Ok(false)
+    }
+
+    /// The reason why this mapping would lose an archived record, if the pass may archive some. Once a record comes back
+    /// in a rehearsal, it represents all.
+    pub(super) fn why_lost(&mut self, record: &Arc<Record>) -> Result<Option<String>> {
+        if self.can_restore || !record.status.is_pending() || !self.rule.must_restore() {
+            return Ok(None);
+        }
+        let most = self.rule.schedule.limits.most_attempts(record.max_attempts);
+        let most = most.or(Some(record.next_attempt()));
+        let why = self.pass.store.rehearse_way_back(record, most, false)?;
+        self.can_restore = why.is_none();
+        Ok(why)
     }
 }

@@ -37,7 +37,7 @@ impl PgEngine {
             let answers = tried.unwrap_or_default();
             let is_made = |(write, rows): (&RowWrite, &Vec<Row>)| {
                 let after = statements::rows_after(table, rows);
-                after.len() == 1 && !(write.ends() && after[0].is_pending)
+                after.len() == 1 && write.objection(after[0].is_pending).is_none()
             };
             answers.len() == chain.len() && chain.iter().zip(&answers).all(is_made)
         };

@@ -372,7 +372,7 @@ fn guards(table: &Table, row: &Row) -> Guards {
 fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let GroupClauses { clauses, number, rows } = GroupClauses::new(table, group, params);
     let (name, sets, condition) = (&table.sql, clauses.sets.join(", "), clauses.condition());
-    let is_pending = is_pending(table, group);
+    let is_pending = is_pending(table);
     let charged = guard_values(table, group.first.begins());
     let rows_after = |word: &str| match rows.is_empty() {
         true => String::new(),
@@ -400,7 +400,7 @@ fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let rows = if rows.is_empty() { rows } else { format!(", {rows}") };
     format!(
         "SELECT {number}, {}{}, ({}), ({}) FROM {}{rows} WHERE {}",
-        is_pending(table, group),
+        is_pending(table),
         guard_values(table, true),
         clauses.is_expected(),
         clauses.is_written(),
@@ -409,8 +409,8 @@ fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
     )
 }
 
-fn is_pending(table: &Table, group: &Group) -> String {
-    format!("({}) IS TRUE", table.still_pending(group.first.renews()))
+fn is_pending(table: &Table) -> String {
+    format!("({}) IS TRUE", table.pending())
 }
 
 /// Returns the guard columns, or as many NULLs.

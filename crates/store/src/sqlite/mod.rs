@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use backlog_schedule::{Instant, Order, Query, Value};
+use backlog_schedule::{Id, Instant, Order, Query, Value};
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, Error as SqlError, Row};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
@@ -34,7 +34,7 @@ use crate::engine::SqlDatabase;
 use crate::retry::{Retry, Retrying};
 use crate::store::{BoxedStore, Interrupter};
 use crate::system_error::reason;
-use crate::writes::{Guards, RowWrite};
+use crate::writes::Guards;
 use dialect::{bound, due_by_row_number, value};
 use locks::SqliteLocks;
 use open::{
@@ -155,7 +155,7 @@ impl Engine for SqliteEngine {
             };
             let is_pending = table.ends_by_condition()
                 && (change.ends() || change.renews())
-                && is_pending(connection, table, change)?;
+                && is_pending(connection, table, &change.record.id)?;
             all.push(RowAfter { number: *number, is_pending, guards });
         }
         Ok(all)
@@ -173,7 +173,7 @@ impl Engine for SqliteEngine {
             let values = (0..guards).map(|index| row.get_ref(index).map(value));
             all.push(RowState {
                 number: *number,
-                is_pending: is_pending(connection, table, change)?,
+                is_pending: is_pending(connection, table, &change.record.id)?,
                 guards: Guards(values.collect::<rusqlite::Result<_>>()?),
                 is_expected: row.truth(guards),
                 is_written: row.truth(guards + 1),
@@ -261,8 +261,7 @@ impl Database for SqlDatabase<SqliteEngine> {
     }
 }
 
-fn is_pending(connection: &Connection, table: &Table, change: &RowWrite) -> rusqlite::Result<bool> {
-    let sql = format!("{} AND {}", table.of_id("1"), table.still_pending(change.renews()));
-    let id = id_params(&change.record.id);
-    connection.prepare_cached(&sql)?.exists(bound(&id))
+fn is_pending(connection: &Connection, table: &Table, id: &Id) -> rusqlite::Result<bool> {
+    let sql = format!("{} AND {}", table.of_id("1"), table.pending());
+    connection.prepare_cached(&sql)?.exists(bound(&id_params(id)))
 }

@@ -124,7 +124,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let on_failure = effects("on_failure", &mapping.on_failure)?;
     let due_at = due_column(&on_failure)?;
     let counters = [failures.as_ref(), last_failure.as_ref()];
-    let complaints = lookup.complaints(mapping, &formats, &inserted, due_at.as_ref(), counters)?;
+    let last_error = lookup.last_error(mapping)?;
+    let written = (due_at.as_ref(), last_error.as_ref());
+    let complaints = lookup.complaints(mapping, &formats, &inserted, written, counters)?;
     let required = |key, name: &Option<String>| {
         name.as_ref().map(|name| lookup.required(name).context(key)).transpose()
     };
@@ -138,7 +140,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         complaints,
         failures,
         last_failure,
-        last_error: lookup.last_error(mapping)?,
+        last_error,
         max_attempts: required("max_attempts", &mapping.max_attempts)?,
         counts_attempts: mapping.counts_attempts,
         due_at,
@@ -241,6 +243,10 @@ impl Lookup<'_> {
                     column.name
                 );
                 self.require_dates(&column, dates).context(key)?;
+            }
+            if *to == Assigned::Error {
+                let complaint = self.holds_no_text(&column)?;
+                complaint.map_or(Ok(()), |complaint| Err(anyhow!("{key}: {complaint}")))?;
             }
             Ok(Effect { column, to: to.clone() })
         };
@@ -357,6 +363,35 @@ impl Lookup<'_> {
         }))
     }
 
+    /// The complaint about a column of errors that holds something else. SQLite would store text there all the same.
+    fn holds_no_text(&self, column: &Column) -> Result<Option<String>> {
+        let Column { name, column_type, .. } = column;
+        let holds_numbers = || -> Result<bool> {
+            let samples = self.catalog.samples(&self.table, column)?;
+            let mut values = samples.iter().filter(|value| !value.is_null()).peekable();
+            let is_number = |value: &Value| matches!(value, Value::Integer(_) | Value::Real(_));
+            Ok(values.peek().is_some() && values.all(is_number))
+        };
+        let is_of_numbers = match column_type {
+            ColumnType::Integer | ColumnType::Real | ColumnType::Decimal | ColumnType::Any => {
+                holds_numbers()?
+            }
+            ColumnType::Text
+            | ColumnType::Json
+            | ColumnType::Boolean
+            | ColumnType::Bytes
+            | ColumnType::Instant
+            | ColumnType::LocalTime => false,
+        };
+        let table = &self.table.name;
+        Ok(is_of_numbers.then(|| {
+            format!(
+                "column {name} of table {table} holds numbers, which the text of an error would overwrite: name another \
+                 one with --set last_error=COLUMN, or none with --set last_error="
+            )
+        }))
+    }
+
     /// Fails if a column cannot hold due dates, or if none of its texts is a date.
     fn require_dates(&self, column: &Column, dates: &Dates) -> Result<()> {
         let Column { name, declared, column_type, .. } = column;
@@ -397,10 +432,13 @@ impl Lookup<'_> {
         mapping: &Mapping,
         formats: &DateFormats,
         inserted: &Column,
-        due_at: Option<&Column>,
+        (due_at, last_error): (Option<&Column>, Option<&Column>),
         [failures, last_failure]: [Option<&Column>; 2],
     ) -> Result<Vec<String>> {
         let mut complaints = Vec::new();
+        if let Some(column) = last_error {
+            complaints.extend(self.holds_no_text(column)?);
+        }
         let is_read = mapping.inserted != DateSource::None && formats.inserted.format.is_none();
         let has_format = mapping.last_failure_format.is_some();
         for (key, column, dates) in [

@@ -124,9 +124,13 @@ impl Table {
             keeps_schedule: self.keeps_schedule,
             has_due_column: self.due_column().is_some(),
             has_counter,
+            shows_failed: has_counter
+                || self.last_failure.is_some()
+                || self.statuses.distinguish_failed(),
             notes_begun: self.last_error.as_ref().is_some_and(Column::has_room_for_notes),
             can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
+            shows_archived: self.shows_archived(),
             ..Capabilities::default()
         }
     }
@@ -227,8 +231,9 @@ impl Table {
 
     /// The keys of ends that write no column of the condition, so that it stays true.
     pub fn ineffective_ends(&self) -> Vec<&'static str> {
+        // A generated column may read any other.
         let is_read = |Effect { column, .. }: &Effect| {
-            self.condition_columns.iter().any(|read| read.name == column.name)
+            self.condition_columns.iter().any(|read| read.name == column.name || read.is_generated)
         };
         let is_end = |key: &str| ["on_success", "on_archive"].contains(&key);
         let ends = self.effects().into_iter().filter(|(key, _)| is_end(key));
@@ -322,9 +327,13 @@ impl Table {
         Ok(())
     }
 
+    pub fn shows_archived(&self) -> bool {
+        self.statuses.value(Status::Archived).is_some() || self.archived.is_some()
+    }
+
     pub fn require_archived_condition(&self) -> Result<()> {
         ensure!(
-            self.statuses.value(Status::Archived).is_some() || self.archived.is_some(),
+            self.shows_archived(),
             "`restore` cannot tell the archived records of table {} from others: name the value of the \
              status (status.archived) or a condition (where_archived)",
             self.name

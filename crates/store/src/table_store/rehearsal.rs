@@ -10,9 +10,7 @@ use crate::engine::{Engine, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::sql::{EVERY, id_params};
 use crate::table::RecordReader;
-use crate::writes::{
-    Guards, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
-};
+use crate::writes::{Guards, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 type Complaint = DbResult<Option<String>>;
 
@@ -93,13 +91,13 @@ impl<E: Engine> TableStore<E> {
         let chains = records.iter().map(|writes| writes.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
             self.database.engine.begin(true)?;
-            let before: Vec<_> = before.iter().enumerate().collect();
-            let written = if before.is_empty() { Ok(Vec::new()) } else { self.write_rows(&before) };
+            let all: Vec<_> = before.iter().enumerate().collect();
+            let written = if all.is_empty() { Ok(Vec::new()) } else { self.write_rows(&all) };
             match written {
-                // If one of them is refused or locked by now, the chain is tried without them.
                 Err(error) if error.is_refusal || self.gives_way_to(&error) => {
                     self.database.engine.roll_back();
                     self.database.engine.begin(true)?;
+                    self.write_accepted(&all)?;
                 }
                 written => drop(written?),
             }
@@ -110,6 +108,24 @@ impl<E: Engine> TableStore<E> {
             }
         }
         Ok(Rehearsal::Taken)
+    }
+
+    /// Makes each write that is not refused or locked by now.
+    fn write_accepted(&mut self, writes: &NumberedWrites) -> DbResult<()> {
+        for write in writes {
+            self.database.engine.execute("SAVEPOINT held")?;
+            match self.write_rows(std::slice::from_ref(write)) {
+                Err(error) if error.is_refusal || self.gives_way_to(&error) => {
+                    // RAISE(ROLLBACK) has ended the transaction.
+                    if self.database.engine.execute("ROLLBACK TO held").is_err() {
+                        self.database.engine.roll_back();
+                        self.database.engine.begin(true)?;
+                    }
+                }
+                written => drop(written?),
+            }
+        }
+        Ok(())
     }
 
     fn rehearse_chain(&mut self, records: &[&PossibleWrites], chain: usize) -> DbResult<Rehearsal> {
@@ -140,10 +156,10 @@ impl<E: Engine> TableStore<E> {
             for (number, write) in &numbered {
                 let state = states.iter().find(|state| state.number == *number);
                 let was_written = rows.iter().any(|row| row.number == *number);
-                if was_written && write.ends() && state.is_some_and(|state| state.is_pending) {
-                    return refused(self, write, STILL_PENDING);
-                }
                 if was_written {
+                    if let Some(why) = state.and_then(|state| write.objection(state.is_pending)) {
+                        return refused(self, write, why);
+                    }
                     continue;
                 }
                 // Nobody else can change a charged row until the transaction ends.
@@ -185,15 +201,29 @@ impl<E: Engine> TableStore<E> {
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 
-    /// Rehearses a success, and the archive by hand and after attempt `most`. Returns a complaint about a lost record.
-    pub(super) fn rehearse_ends(&mut self, record: &Arc<Record>, most: u32) -> Complaint {
+    /// Rehearses the archive, after attempt `most` or by hand. Returns a complaint about a record that would be taken for
+    /// another one. With `is_whole` also rehearses a failure, a success, and the way back from the archive.
+    pub(super) fn rehearse_ends(
+        &mut self,
+        record: &Arc<Record>,
+        most: Option<u32>,
+        is_whole: bool,
+    ) -> Complaint {
         let at = self.retry.clock.now();
+        let next = record.next_attempt();
+        let is_last = most.is_some_and(|most| next >= most);
         let ends = [
+            (Transition::Failed, Some(next)),
             (Transition::Succeeded, None),
             (Transition::Archived, None),
-            (Transition::Archived, Some(most)),
+            (Transition::Archived, most.or(Some(next))),
         ];
-        for (transition, attempts) in ends {
+        let ends = match (is_whole, is_last) {
+            (true, false) => &ends[..],
+            (true, true) => &ends[1..],
+            (false, _) => &[(Transition::Archived, most)],
+        };
+        for (transition, attempts) in ends.iter().copied() {
             if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
                 break;
             }
@@ -205,14 +235,21 @@ impl<E: Engine> TableStore<E> {
             self.database.engine.begin(true)?;
             let complaint = match self.settle(record, transition, counter, at) {
                 // The rehearsal of a pass finds other refusals, but not one of the last attempt.
-                Err(error) if error.is_refusal => Ok(attempts.map(|attempts| {
-                    let attempts = counted(attempts.into(), "attempt");
-                    format!("a record cannot be archived after {attempts}: {}", error.message)
-                })),
+                Err(error) if error.is_refusal => {
+                    let last = attempts.filter(|_| is_whole && transition == Transition::Archived);
+                    Ok(last.map(|attempts| {
+                        let attempts = counted(attempts.into(), "attempt");
+                        format!("a record cannot be archived after {attempts}: {}", error.message)
+                    }))
+                }
+                // The real write waits for the lock, or is refused.
+                Err(error) if self.gives_way_to(&error) => Ok(None),
+                Err(error) if !is_whole && error.kind == DbErrorKind::Forbidden => Ok(None),
                 Err(error) => Err(error),
                 Ok(false) => Ok(None),
                 Ok(true) if transition == Transition::Succeeded => self.check_success(record),
-                Ok(true) => self.check_archived(record, at),
+                Ok(true) if transition == Transition::Failed => self.check_failed(record),
+                Ok(true) => self.check_archived(record, at, is_whole),
             };
             self.database.engine.roll_back();
             if let Some(complaint) = complaint? {
@@ -220,6 +257,16 @@ impl<E: Engine> TableStore<E> {
             }
         }
         Ok(None)
+    }
+
+    fn check_failed(&mut self, record: &Arc<Record>) -> Complaint {
+        let is_pending = self.database.table.pending();
+        let left = self.read_again(record, &is_pending)?;
+        Ok(left.is_none().then(|| {
+            "a failed record is no longer pending, so that nothing tries it again: let `where` include failed rows, or \
+             archive them (max_attempts, max_age)"
+                .into()
+        }))
     }
 
     fn check_success(&mut self, record: &Arc<Record>) -> Complaint {
@@ -238,11 +285,18 @@ impl<E: Engine> TableStore<E> {
         }))
     }
 
-    fn check_archived(&mut self, record: &Arc<Record>, at: Instant) -> Complaint {
+    fn check_archived(&mut self, record: &Arc<Record>, at: Instant, is_whole: bool) -> Complaint {
         let is_listed = self.database.table.rows_with_status(&[Status::Archived]);
         let listed = self.read_again(record, &is_listed)?;
         let Some(archived) = listed.filter(|record| record.status == Status::Archived) else {
             let found = self.read_again(record, EVERY)?;
+            let is_other = |found: &Record| {
+                found.status != Status::Foreign || self.database.table.archived.is_some()
+            };
+            // A row that a trigger moves, or that `where` excludes, is not taken for another one.
+            if !is_whole && !found.as_ref().is_some_and(is_other) {
+                return Ok(None);
+            }
             let found = found
                 .map_or_else(|| "is gone".into(), |record| format!("is {}", record.status_text));
             return Ok(Some(format!(
@@ -250,6 +304,9 @@ impl<E: Engine> TableStore<E> {
                  status (status.archived) or a condition for it (where_archived)"
             )));
         };
+        if !is_whole {
+            return Ok(None);
+        }
         let restored = self.settle(&Arc::new(archived), Transition::Renewed, Counter::Reset, at);
         let refused = match restored {
             Err(error) if error.is_refusal => Some(error.message),

@@ -1,18 +1,18 @@
 //! `backlog init`, `add`, `archive`, `restore` and `retry`. An edit changes a row only under its claim.
 
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use backlog_schedule::{
     Counter, DueRule, Id, Instant, Order, Record, Settlement, Status, Transition, counted,
     cut_line, one_line,
 };
 use backlog_store::{
-    Access, Claim, ClaimRequest, Database, ReadResult, Refusal, Retry, RowWrite, Store, Table,
-    Until, WriteResult, secure_file,
+    Access, Claim, ClaimRequest, Database, MAX_VALUE_BYTES, ReadResult, Refusal, Retry, RowWrite,
+    Store, Table, Until, WriteResult, secure_file,
 };
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
@@ -89,13 +89,18 @@ pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
 }
 
 /// Adds a JSON document for each line. Blank lines are skipped.
-fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> Result<usize> {
+fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
     let (mut added, mut added_up_to, mut bytes) = (0, 0, 0);
     let mut batch = Vec::new();
-    for (line, number) in input.split(b'\n').zip(1..) {
-        let line = line.context("could not read a line")?;
-        match document(line.trim_ascii()) {
-            _ if line.trim_ascii().is_empty() => continue,
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = input.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line);
+        if read.context("could not read a line")? == 0 {
+            break;
+        }
+        let is_too_long = line.len() as u64 > LONGEST_LINE;
+        match document(if is_too_long { &line } else { line.trim_ascii() }) {
+            _ if !is_too_long && line.trim_ascii().is_empty() => continue,
             Ok(payload) => {
                 bytes += payload.len();
                 batch.push(payload.to_string());
@@ -118,7 +123,11 @@ fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> 
     Ok(added + batch.len())
 }
 
+/// Maximum length of a document: no pass hands out a longer one.
+const LONGEST_LINE: u64 = MAX_VALUE_BYTES.unsigned_abs() as u64;
+
 fn document(payload: &[u8]) -> Result<&str> {
+    ensure!(payload.len() as u64 <= LONGEST_LINE, "it is longer than {} MiB", LONGEST_LINE >> 20);
     let text = std::str::from_utf8(payload)?;
     serde_json::from_str::<IgnoredAny>(text)?;
     Ok(text)
@@ -340,7 +349,7 @@ impl EditRun<'_> {
     }
 
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Arc<Record>>) -> Result<()> {
-        for (id, claim) in self.store.claim(ClaimRequest::Named(batch))? {
+        for (id, claim) in self.store.claim(ClaimRequest::WithoutPayload(batch))? {
             let (exit, why) = match claim {
                 Claim::Held(mut record) => {
                     let Some(why) = self.selection.objection(Arc::make_mut(&mut record)) else {

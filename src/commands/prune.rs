@@ -282,7 +282,7 @@ impl FinishedRecords {
         tally: &mut PruneTally,
     ) -> Result<()> {
         let mut records = Vec::new();
-        for (id, claim) in store.claim(ClaimRequest::Named(ids))? {
+        for (id, claim) in store.claim(ClaimRequest::WithoutPayload(ids))? {
             match claim {
                 Claim::Held(record) if self.is_finished(&record) => records.push(record),
                 Claim::Held(_) => store.release(&id),

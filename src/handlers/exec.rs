@@ -135,10 +135,11 @@ impl Exec {
             let text = record.text_of(value);
             if let Some(name) = name
                 && !value.is_null()
-                && text.len() <= MAX_VARIABLE_BYTES.min(room)
+                && text.len() <= MAX_VARIABLE_BYTES
+                && name.len() + text.len() <= room
                 && !text.contains(&0)
             {
-                room -= text.len();
+                room -= name.len() + text.len();
                 command.set(name, OsStr::from_bytes(&text));
             }
         }

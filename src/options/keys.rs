@@ -1,7 +1,5 @@
 //! The table of keys: all settings of a queue, in groups.
 
-use backlog_schedule::parse_duration;
-
 use super::key::KeyKind::{Assignments, Column, Command, List, Optional, Path, Value};
 use super::key::{EXEC, Key, KeyRole, POST};
 use super::ping::Ping;
@@ -9,7 +7,8 @@ use super::settings::Settings;
 use super::table::{COLUMNS_TO_SET, assignments};
 use super::value::{
     age, at_least_one, command, days, days_above_zero, duration_up_to_a_year, give_up_on, handler,
-    parse_percent, prune_after, replace, set, tiers, timeout, up_to_1024, whole_secs,
+    parse_percent, positive_duration, prune_after, replace, set, tiers, timeout, up_to_1024,
+    whole_secs,
 };
 
 const UP_TO_1024: &str = "number, from 1 to 1,024";
@@ -331,7 +330,7 @@ pub const PASS: &[Key] = &[
     .long_name("max-records")
     .takes(AT_LEAST_ONE, "1000")
     .default_text("no limit"),
-    Key::option("max_runtime", Value, "DURATION", |to, raw| set(&mut to.max_runtime, raw.parse(parse_duration)), [
+    Key::option("max_runtime", Value, "DURATION", |to, raw| set(&mut to.max_runtime, raw.parse(positive_duration)), [
         "Stop after this time",
         "No more handlers are started. Running ones get --grace to finish.",
     ])

@@ -109,11 +109,12 @@ pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let timeout = parse_duration(text).map_err(|error| format!("{error}, or none for no limit"))?;
-    if timeout.is_zero() {
-        return Err("must be more than 0; `none` sets no limit".into());
-    }
-    Ok(Some(timeout))
+    positive_duration(text).map(Some).map_err(|error| format!("{error}, or none for no limit"))
+}
+
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err("must be more than 0".into()) } else { Ok(duration) }
 }
 
 /// Tiers, or a switch for the default tiers.

@@ -138,8 +138,8 @@ const FIRST: usize = 200;
 const MOST_ON_TERMINAL: usize = 36;
 const MOST_IN_PIPE: usize = 200;
 
-/// Maximum number of characters of a cell. No id is longer.
-const MOST_OF_CELL: usize = 4096;
+/// Maximum number of characters of a cell. An id has 4,096 bytes, each of two digits or an escaped character.
+const MOST_OF_CELL: usize = 8192;
 
 /// A cell padded to a width. `format!` allows only widths up to 65,535.
 fn padded(cell: &str, width: usize, to_the_right: bool) -> String {

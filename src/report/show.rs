@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use backlog_schedule::{Record, RetryLimits, Value, hexadecimal, one_line};
+use backlog_schedule::{Record, RetryLimits, Value, cut_line, hexadecimal, one_line};
 use serde_json::Value as Json;
 
 use super::record::RecordView;
@@ -13,7 +13,7 @@ impl RecordView<'_> {
     /// JSON and texts with line breaks take several lines. The value of the column `secret` is not shown.
     pub fn whole(&self, secret: Option<&str>) -> String {
         let record = self.record;
-        let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();
+        let names: Vec<_> = record.row.columns.iter().map(|name| cut_line(name)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let mut text = self.headline(RetryLimits::default());
         for (name, (column, value)) in names.iter().zip(record.row.iter()) {

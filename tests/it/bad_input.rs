@@ -217,7 +217,10 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
     }
     for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL")] {
         env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
-        let says = format!("backlog: warning: a record is left out, because its ID is {shown}\n");
+        let says = format!(
+            "backlog: warning: a record is left out, because its ID is {shown}\n\
+             backlog: 1 record left out, because the id is not usable; `backlog check` names one\n"
+        );
         assert_eq!(env.run("list -v").success().stderr, says);
     }
 }

@@ -85,3 +85,33 @@ fn a_long_error_is_cut_where_it_is_shown_and_whole_for_a_condition_and_a_handler
     env.pass(&format!("--ndays 1 -- {handler}")).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
+
+#[test]
+fn edits_read_no_payloads() {
+    let env = records(12);
+    env.sql(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = printf('%.*c', 6000, 'e'),
+             PAYLOAD = json_quote(printf('%.*c', 20000000, 'p'))",
+    );
+    run_within(&env, 98_304, "archive --all --dry-run").success();
+    env.run("archive --all").success();
+    env.run("restore --all").success();
+    let rows = "SELECT DISTINCT STATUS, length(LAST_ERROR), length(PAYLOAD) FROM BACKLOG";
+    assert_eq!(env.query(rows), "NEW|6000|20000002", "and write nothing back that was cut");
+}
+
+#[test]
+fn a_value_of_65_mb_on_a_server_fails_its_record() {
+    let Some((database, env)) = server_with_table() else { return };
+    database.sql(&format!(
+        "INSERT INTO backlog (date_inserted, payload) VALUES \
+         (to_timestamp({MIDNIGHT}), 'null'), (to_timestamp({MIDNIGHT}), to_json(repeat('x', 68000000))), \
+         (to_timestamp({MIDNIGHT}), to_json(repeat('x', 1000000)))"
+    ));
+    let pass = "process --fibonacci --max-attempts 1 -- true";
+    let says = ["failed after 1 attempt; archived: a value of its row has more than 64 MiB"];
+    env.run_at(MIDNIGHT, pass).fails(1, &says);
+    let statuses = "SELECT string_agg(status, ',' ORDER BY id) FROM backlog";
+    assert_eq!(database.query(statuses).trim(), "SUCCESS,ARCHIVED,SUCCESS");
+    env.run_at(MIDNIGHT, "restore --all").success();
+}

@@ -212,3 +212,53 @@ fn a_search_through_large_generated_values_ends_in_time() {
     let says = "the search for due records did not end within --max-runtime";
     env.run_at(MIDNIGHT, &format!("{pass} -- true")).fails(1, &[says]);
 }
+
+#[test]
+fn a_column_with_a_long_name_is_shown_with_a_part_of_it() {
+    let name = "c".repeat(70_000);
+    let env = TestEnv::with_schema(&format!(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED TEXT, {name} TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20', 'x')"
+    ));
+    let shown = env.run("show 1").success().stdout;
+    assert!(shown.lines().all(|line| line.len() < 500), "{shown:.300}");
+    let handler = env.noting("[ -z \"$BACKLOG_ROW_C\" ]");
+    env.run_at(MIDNIGHT, &format!("process --ndays 9 -- {handler}")).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn a_pass_without_time_is_refused() {
+    for none in ["0", "0s", "0ms"] {
+        env_of_one()
+            .pass(&format!("--ndays 1 --max-runtime {none} -- true"))
+            .fails(2, &["--max-runtime"]);
+    }
+}
+
+fn env_of_one() -> TestEnv {
+    TestEnv::with_record(1, MIDNIGHT)
+}
+
+#[test]
+fn a_line_that_is_longer_than_a_value_may_be_is_not_added() {
+    let env = TestEnv::new();
+    let mut input = b"1\n\"".to_vec();
+    input.resize(65 << 20, b' ');
+    env.run_with_input("add -", &input)
+        .fails(1, &["line 2 is not JSON (it is longer than 64 MiB)"]);
+    assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
+}
+
+#[test]
+fn the_parts_of_an_id_are_as_long_as_an_id_may_be_together() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (a TEXT, b TEXT, status TEXT NOT NULL DEFAULT 'NEW', at TEXT, PRIMARY KEY (a, b));
+         INSERT INTO t (a, b, at) VALUES (printf('%.*c', 3000, 'a'), printf('%.*c', 3000, 'b'), '2026-11-20'),
+           ('a', 'b', '2026-11-20')",
+    );
+    let args =
+        "process --table t --set 'id=[\"a\", \"b\"]' --set date_inserted=at --ndays 9 -- true";
+    env.run_at(MIDNIGHT, args).fails(1, &["its id is longer than 4096 bytes"]);
+    assert_eq!(env.query("SELECT status, count(*) FROM t GROUP BY 1"), "NEW|1\nSUCCESS|1");
+}

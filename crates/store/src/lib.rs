@@ -78,7 +78,8 @@ pub use state_dir::{
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use stoppable::{OwnedThread, Stoppable};
 pub use store::{
-    Begun, BoxedStore, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
+    Begun, BoxedStore, Claim, ClaimRequest, IsDue, Limits, MAX_VALUE_BYTES, Page, ReadResult,
+    Reader, Store, Until,
 };
 pub use system_error::chain;
 pub use table::{CatalogTable, Column, ColumnType, Table, naming, quoted_if_needed};

@@ -406,7 +406,11 @@ impl Table {
     }
 
     pub fn all_columns(&self) -> String {
-        format!("{}, {}", self.head(), self.selected(&self.columns, false))
+        self.head_and_whole(&self.columns)
+    }
+
+    pub fn head_and_whole<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
+        format!("{}, {}", self.head(), self.selected(columns, false))
     }
 
     pub fn of_id(&self, columns: &str) -> String {

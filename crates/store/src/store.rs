@@ -90,6 +90,16 @@ pub enum ClaimRequest<'a> {
     Next(&'a [Id], usize),
     /// Exactly these records, pending or not.
     Named(&'a [Id]),
+    /// The same, for an edit: without the payload, which may be large.
+    WithoutPayload(&'a [Id]),
+}
+
+/// Maximum size of a value that a pass reads. A larger value is an error of its record.
+pub const MAX_VALUE_BYTES: i32 = 64 << 20;
+
+pub fn too_large() -> String {
+    let most = MAX_VALUE_BYTES >> 20;
+    format!("a value of its row has more than {most} MiB: it is not handed to a handler")
 }
 
 impl<'a> ClaimRequest<'a> {
@@ -97,13 +107,16 @@ impl<'a> ClaimRequest<'a> {
     pub fn split(self) -> (&'a [Id], &'a [Id]) {
         match self {
             Self::Next(ids, most) => ids.split_at(most.min(ids.len())),
-            Self::Named(ids) => (ids, &[]),
+            Self::Named(ids) | Self::WithoutPayload(ids) => (ids, &[]),
         }
     }
 
     pub fn is_empty(self) -> bool {
-        let (Self::Next(ids, _) | Self::Named(ids)) = self;
-        ids.is_empty()
+        self.split() == (&[], &[])
+    }
+
+    pub fn is_without_payload(self) -> bool {
+        matches!(self, Self::WithoutPayload(_))
     }
 }
 

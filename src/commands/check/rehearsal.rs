@@ -82,7 +82,7 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
 
 fn claimed(store: &mut BoxedStore, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
-        for (_, claim) in store.claim(ClaimRequest::Named(std::slice::from_ref(id)))? {
+        for (_, claim) in store.claim(ClaimRequest::WithoutPayload(std::slice::from_ref(id)))? {
             if let Claim::Held(record) = claim {
                 return Ok(Some(record));
             }

@@ -191,7 +191,7 @@ impl Locks<PgEngine> for PgLocks {
         let ready: Vec<_> = first.iter().map(&mut claim).collect();
         let mut claims = match ready.iter().any(Option::is_some) {
             true => ready.into_iter().map(|claim| claim.unwrap_or(Claim::NotAsked)).collect(),
-            false => self.claim_now(on, first, later)?,
+            false => self.claim_now(on, first, later, wanted.is_without_payload())?,
         };
         let held = claims.iter().filter(|claim| matches!(claim, Claim::Held(_))).count();
         self.ahead.count_begun(held);
@@ -246,7 +246,7 @@ impl Locks<PgEngine> for PgLocks {
                 }
                 is_granted
             });
-            (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, free_second, true))
+            (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, free_second, true, false))
         };
         let both = writing.claim_and_write(&lock, claiming, read, outcomes.as_ref(), charges);
         let (claimed, written) = both.inspect_err(|_| self.is_uncertain = [true; 2])?;
@@ -457,6 +457,7 @@ impl PgLocks {
         on: &mut PgDatabase,
         first: &[Id],
         later: &[Id],
+        without_payload: bool,
     ) -> DbResult<Vec<Claim>> {
         self.free_stray_locks(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
@@ -480,7 +481,7 @@ impl PgLocks {
         if wanted.is_empty() {
             return Ok(claims);
         }
-        let read = self.lock_and_read(writing, table, &wanted)?;
+        let read = self.lock_and_read(writing, table, &wanted, without_payload)?;
         for (wanted, claim) in wanted.iter().zip(read) {
             self.note_claim(wanted, &claim);
             claims[wanted.index] = claim;
@@ -518,16 +519,19 @@ impl PgLocks {
         writing: &mut Session,
         table: &Table,
         wanted: &[LockRequest],
+        without_payload: bool,
     ) -> DbResult<Vec<Claim>> {
+        let takes_locks = !self.pooled;
         let freed = if self.pooled { Vec::new() } else { self.to_free[CLAIMING].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(session) = session else { return Ok(Vec::new()) };
-        let read = match session.run(&lock_and_read(table, wanted, freed, !self.pooled)) {
+        let request = lock_and_read(table, wanted, freed, takes_locks, without_payload);
+        let read = match session.run(&request) {
             // One row that cannot be read must not keep the others from being handled.
             Err(error) if error.is_of_one_row => {
-                lock_and_read_singly(session, table, wanted, !self.pooled)
+                lock_and_read_singly(session, table, wanted, takes_locks, without_payload)
             }
-            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
+            rows => rows.map(|rows| claims(table, wanted.len(), &rows, without_payload)),
         };
         if read.is_err() {
             self.to_free[WRITING].extend(first_keys(wanted));
@@ -552,7 +556,7 @@ impl PgLocks {
                 if !wanted.is_empty() {
                     self.to_free[CLAIMING].clear();
                 }
-                let claims = claims(table, wanted.len(), &rows);
+                let claims = claims(table, wanted.len(), &rows, false);
                 for (claim, wanted) in claims.into_iter().zip(wanted) {
                     self.note_claim(wanted, &claim);
                     self.ahead.add(wanted.id, claim);

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::iter;
 use std::sync::Arc;
 
-use backlog_schedule::Id;
+use backlog_schedule::{Id, Record};
 use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
@@ -13,7 +14,7 @@ use crate::clauses::Clauses;
 use crate::engine::{NumberedWrites, RowAfter, RowState};
 use crate::error::DbResult;
 use crate::sql::id_param;
-use crate::store::Claim;
+use crate::store::{Claim, MAX_VALUE_BYTES, too_large};
 use crate::table::{
     Cells, Column, ColumnType, Dialect, RecordReader, Table, Term, TermRole, WriteVerb, joined,
     quote,
@@ -148,17 +149,60 @@ pub fn granted(rows: &[Row]) -> Vec<bool> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+fn reader(table: &Table, without_payload: bool) -> RecordReader<'_> {
+    if without_payload { RecordReader::for_edit(table) } else { RecordReader::all(table) }
+}
+
+/// Returns the columns that a claim reads, in SQL, and the condition of a row with a value that is too large, which is
+/// read as NULL.
+fn selection(table: &Table, without_payload: bool) -> [String; 2] {
+    if without_payload {
+        return [reader(table, true).whole_sql(), "false".into()];
+    }
+    let kept: Vec<_> =
+        table.id.iter().chain(table.guard_columns()).map(|column| &column.name).collect();
+    let is_large = |column: &Column| {
+        let name = column.sql();
+        let measured = match column.column_type {
+            ColumnType::Text | ColumnType::Bytes => name,
+            // A few bytes of jsonb or of an array can be a long text.
+            ColumnType::Json | ColumnType::Any => format!("{name}::text"),
+            ColumnType::Integer
+            | ColumnType::Real
+            | ColumnType::Decimal
+            | ColumnType::Boolean
+            | ColumnType::Instant
+            | ColumnType::LocalTime => return None,
+        };
+        Some(format!("pg_catalog.octet_length({measured}) > {MAX_VALUE_BYTES}"))
+    };
+    let cells = table.columns.iter().map(|column| {
+        let cell = Postgres.cell(column);
+        match is_large(column).filter(|_| !kept.contains(&&column.name)) {
+            Some(large) => format!("CASE WHEN {large} THEN NULL ELSE {cell} END"),
+            None => cell,
+        }
+    });
+    let columns = iter::once(table.head()).chain(cells);
+    let large = joined(table.columns.iter().filter_map(is_large), " OR ");
+    let large = if large.is_empty() { "false".into() } else { format!("({large}) IS TRUE") };
+    [joined(columns, ", "), large]
+}
+
 /// Returns the results of `count` claims from the rows of [`lock_and_read`].
-pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
+pub fn claims(table: &Table, count: usize, rows: &[Row], without_payload: bool) -> Vec<Claim> {
     let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
-    let columns = RecordReader::all(table);
+    let columns = reader(table, without_payload);
     for row in rows.iter().filter(|row| row.truth(1)) {
         let claim = number(row, 0).and_then(|index| claims.get_mut(index));
         let Some(claim) = claim else { continue };
         *claim = match claim {
             Claim::Busy => {
-                let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
-                record.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record)))
+                let record = row.truth(2).then(|| columns.record(row, 4)).flatten();
+                let too_large = row.truth(3).then(too_large);
+                record.map_or(Claim::Gone, |record| {
+                    Claim::Held(Arc::new(Record { too_large, ..record }))
+                })
             }
             Claim::Held(_)
             | Claim::Gone
@@ -176,6 +220,7 @@ pub fn lock_and_read_singly(
     table: &Table,
     wanted: &[LockRequest],
     takes_locks: bool,
+    without_payload: bool,
 ) -> DbResult<Vec<Claim>> {
     let free = |session: &mut Session, wanted: &[LockRequest]| match takes_locks {
         true => unlock(session, wanted.iter().map(|wanted| wanted.keys[1]).collect()),
@@ -184,8 +229,8 @@ pub fn lock_and_read_singly(
     free(session, wanted)?;
     let mut claims = Vec::with_capacity(wanted.len());
     for one in wanted.chunks(1) {
-        match session.run(&lock_and_read(table, one, Vec::new(), takes_locks)) {
-            Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
+        match session.run(&lock_and_read(table, one, Vec::new(), takes_locks, without_payload)) {
+            Ok(rows) => claims.extend(self::claims(table, 1, &rows, without_payload)),
             Err(error) if error.is_of_one_row => {
                 free(session, one)?;
                 claims.push(Claim::Unreadable(error.message));
@@ -309,6 +354,7 @@ pub fn lock_and_read(
     wanted: &[LockRequest],
     freed: Vec<i64>,
     takes_locks: bool,
+    without_payload: bool,
 ) -> Request {
     let mut params = vec![Param::Integers(freed)];
     params.extend(ids(table, wanted.iter().map(|wanted| wanted.id)));
@@ -319,7 +365,8 @@ pub fn lock_and_read(
     given.numbers();
     given.add("key", "bigint");
     let first = table.id.first().map_or_else(String::new, |column| quote(&column.name));
-    let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+    let [columns, is_large] = selection(table, without_payload);
+    let (rows, name) = (given.rows(), &table.sql);
     // The settings are evaluated with `held`, before any column of the table becomes text.
     let (granted, settings, set) = if takes_locks {
         ("pg_catalog.pg_try_advisory_lock(\"backlog key\")", String::new(), "")
@@ -333,7 +380,7 @@ pub fn lock_and_read(
          wanted AS MATERIALIZED (SELECT * FROM {rows}), \
          held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
          FROM wanted CROSS JOIN freed{set}) \
-         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
+         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {is_large}, {columns} \
          FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
     );
     Request { sql, params }

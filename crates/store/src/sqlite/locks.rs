@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 
 use super::SqliteEngine;
 use super::dialect::bound;
-use super::open::{MAX_VALUE_BYTES, Unlimited};
+use super::open::Unlimited;
 use crate::claims::Claims;
 use crate::engine::{Engine, Locks, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult, StoreError};
@@ -23,7 +23,7 @@ use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
 use crate::state_dir::{ClaimsFile, StateDir};
-use crate::store::{Claim, ClaimRequest, Heartbeat, Limits, Until};
+use crate::store::{Claim, ClaimRequest, Heartbeat, Limits, MAX_VALUE_BYTES, Until, too_large};
 use crate::table::{Column, RecordReader, Table, joined};
 use crate::watchdog::Watchdog;
 
@@ -38,14 +38,16 @@ pub struct SqliteLocks {
     /// Only in WAL mode; in other modes each commit is durable.
     wal_sync: Option<WalSync>,
     place: ClaimsFile,
-    by_id: String,
+    /// Statements that read a record by its id: the whole row, and what an edit needs.
+    by_id: [String; 2],
 }
 
 impl SqliteLocks {
     pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
         let (file, place) = state.claims_file(&table.name)?;
         let claims = Arc::new(Mutex::new(Claims::new(file)));
-        let by_id = table.of_id(&table.all_columns());
+        let columns = [table.all_columns(), RecordReader::for_edit(table).whole_sql()];
+        let by_id = columns.map(|columns| table.of_id(&columns));
         Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id })
     }
 
@@ -55,12 +57,16 @@ impl SqliteLocks {
         on: &SqliteDatabase,
         ids: &[Id],
         claimed: &[bool],
+        without_payload: bool,
     ) -> DbResult<Vec<(Id, Claim)>> {
         // A single statement is its own snapshot.
         let connection = &on.engine.connection;
         let _snapshot = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
-        let mut by_id = connection.prepare_cached(&self.by_id)?;
-        let columns = RecordReader::all(&on.table);
+        let mut by_id = connection.prepare_cached(&self.by_id[usize::from(without_payload)])?;
+        let columns = match without_payload {
+            true => RecordReader::for_edit(&on.table),
+            false => RecordReader::all(&on.table),
+        };
         let claim = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
@@ -120,9 +126,8 @@ fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim>
     let Some(record) = rows.next()?.and_then(|row| selected.record(row, 0)) else {
         return Ok(Claim::Gone);
     };
-    let most = MAX_VALUE_BYTES >> 20;
-    let why = format!("a value of its row has more than {most} MiB: it is not handed to a handler");
-    Ok(Claim::Held(Arc::new(Record { too_large: Some(why), ..record })))
+    let too_large = Some(too_large());
+    Ok(Claim::Held(Arc::new(Record { too_large, ..record })))
 }
 
 impl Locks<SqliteEngine> for SqliteLocks {
@@ -163,7 +168,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
             })
         };
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
-        let found = self.read_claimed(on, ids, &claimed);
+        let found = self.read_claimed(on, ids, &claimed, wanted.is_without_payload());
         let is_held =
             |index: usize| matches!(&found, Ok(found) if matches!(found[index].1, Claim::Held(_)));
         for (index, id) in ids.iter().enumerate() {

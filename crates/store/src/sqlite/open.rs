@@ -22,6 +22,7 @@ use crate::engine::SqlDatabase;
 use crate::mapping::Mapping;
 use crate::retry::Retry;
 use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_root, is_same, is_trusted};
+use crate::store::MAX_VALUE_BYTES;
 use crate::system_error::reason;
 use crate::table::Table;
 
@@ -215,9 +216,6 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     };
     run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
-
-/// Maximum size of a value that a pass reads. A larger value is an error of its row.
-pub const MAX_VALUE_BYTES: i32 = 64 << 20;
 
 pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES).map(drop)

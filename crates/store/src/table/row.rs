@@ -126,7 +126,14 @@ impl<'a> FactReader<'a> {
         };
         match &self.id[..] {
             [only] => part(only),
-            parts => parts.iter().map(part).collect::<Result<Vec<_>, _>>().map(Id::from),
+            columns => {
+                let parts: Vec<_> = columns.iter().map(part).collect::<Result<_, _>>()?;
+                let id = Id::from(parts);
+                match id.text().len() > LONGEST_ID {
+                    true => Err((columns[0].0, Value::Text(id.text().into()), TOO_LONG)),
+                    false => Ok(id),
+                }
+            }
         }
     }
 
@@ -271,6 +278,17 @@ impl<'a> RecordReader<'a> {
     pub fn without_payload(table: &'a Table) -> Self {
         let columns = distinct(table.known_columns().into_iter().chain(table.guard_columns()));
         Self::new(table, columns.into_iter().chain(&table.last_error))
+    }
+
+    /// The columns that an edit needs, each with its whole value, because the edit may write it back.
+    pub fn for_edit(table: &'a Table) -> Self {
+        let known = table.known_columns().into_iter().chain(table.guard_columns());
+        Self::new(table, distinct(known.chain(&table.last_error)))
+    }
+
+    /// The head and these columns in SQL.
+    pub fn whole_sql(&self) -> String {
+        self.table.head_and_whole(self.columns.iter().copied())
     }
 
     /// The head and these columns in SQL, with the last error truncated. For all columns, see [`Table::all_columns`].

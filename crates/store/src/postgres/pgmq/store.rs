@@ -459,7 +459,9 @@ impl Store for PgmqStore {
         self.has_functions = true;
         Ok(match wanted {
             ClaimRequest::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
-            ClaimRequest::Named(ids) => self.claim_named(ids)?,
+            ClaimRequest::Named(ids) | ClaimRequest::WithoutPayload(ids) => {
+                self.claim_named(ids)?
+            }
         })
     }
 

@@ -360,6 +360,9 @@ fn calculation(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String>
             format!("the queue shows it from {at} on; a failure puts that off by the policy");
         return vec![if rule.capabilities.has_due_column { in_column } else { in_queue }];
     }
+    if rule.capabilities.has_due_column {
+        return vec!["its due column is empty; a failure writes the next attempt there".into()];
+    }
     let time = rule.time;
     match &rule.schedule.policy {
         Policy::Age(age) => vec![by_plain_age(age)],

@@ -433,6 +433,25 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
 
 /// An application that has forgotten to end its transaction.
 #[test]
+fn a_locked_row_without_attempts_left_holds_up_no_other() {
+    let Some(database) = database() else { return };
+    database.sql(POSTGRES_SCHEMA);
+    database.sql(
+        "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
+         - n * interval '1 s' FROM generate_series(1, 3) n;
+         INSERT INTO backlog (id, status, failures, last_failure, date_inserted) OVERRIDING SYSTEM VALUE
+         VALUES (9, 'ERROR', 9, '2026-11-20T12:00:00Z', '2026-11-20T23:00:00Z')",
+    );
+    let mut holder = database.client();
+    holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 9 FOR UPDATE").unwrap();
+    let env = TestEnv::on(&database);
+    let says = ["record 9 could not be set to ARCHIVED", "lock timeout"];
+    env.pass("--fibonacci --max-attempts 5 -- true").fails(1, &says);
+    let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
+    assert_eq!(rows, "1|SUCCESS\n2|SUCCESS\n3|SUCCESS\n9|ERROR");
+}
+
+#[test]
 fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
     let Some(database) = database() else { return };
     database.sql(POSTGRES_SCHEMA);

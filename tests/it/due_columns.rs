@@ -564,6 +564,9 @@ fn no_due_date_means_due_now_in_every_schedule() {
             assert_contains(&planned.stdout, &format!("{id}           try"));
         }
     }
+    let explain = "explain 1 --queue outbox --progressive";
+    let explained = env.run_at(MIDNIGHT, explain).success().stdout;
+    assert_contains(&explained, "because     its due column is empty");
     env.run_at(MIDNIGHT, &format!("process --queue outbox --progressive -- {}", env.noting("")))
         .silent();
     assert_eq!(env.query("SELECT id FROM outbox WHERE sent IS NULL"), "5");

@@ -1331,7 +1331,7 @@ fn a_report_that_somebody_else_made_beforehand_is_not_his() {
 }
 
 #[test]
-fn the_damaged_record_of_passes_is_replaced_whoever_locks_the_directory() {
+fn a_damaged_record_of_passes_is_replaced_under_a_lock_on_the_directory() {
     let env = TestEnv::with_records(1, MIDNIGHT);
     env.pass("--ndays 1 -- true").silent();
     fs::write(env.path("test.db.backlog/state.db"), [b'x'; 8192]).unwrap();

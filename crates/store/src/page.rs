@@ -57,8 +57,8 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// Prepares for the same rows from the first one on, in any order, without unreadable ones. Records that were found are
-    /// skipped. Without an order no other page can follow.
+    /// Prepares for the same rows from the first one on, in any order, without unreadable ones. Records that were found
+    /// are skipped. Without an order no other page can follow.
     pub fn restart(&mut self, broken: String) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();

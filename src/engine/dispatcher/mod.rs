@@ -72,8 +72,8 @@ pub struct Dispatcher {
     has_retried_busy: bool,
     /// True if the column for errors accepts our texts, false if not. `None` until it is known.
     takes_errors: Option<bool>,
-    /// True once a rehearsal has found and restored an archived record.
-    can_restore: bool,
+    /// True once a rehearsal has found an archived record.
+    finds_archived: bool,
     unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
@@ -138,7 +138,7 @@ impl Dispatcher {
             waits_for_store_since: None,
             has_retried_busy: false,
             takes_errors: None,
-            can_restore: false,
+            finds_archived: false,
             unstored: None,
             cursor,
             breaker: CircuitBreaker::default(),

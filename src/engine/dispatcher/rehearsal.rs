@@ -151,16 +151,16 @@ impl Dispatcher {
         Ok(false)
     }
 
-    /// The reason why this mapping would lose an archived record, if the pass may archive some. Once a record comes back
-    /// in a rehearsal, it represents all.
+    /// The reason why this mapping would lose an archived record, if the pass may archive some. Once a record was found
+    /// in the archive of a rehearsal, it represents all.
     pub(super) fn why_lost(&mut self, record: &Arc<Record>) -> Result<Option<String>> {
-        if self.can_restore || !record.status.is_pending() || !self.rule.must_restore() {
+        if self.finds_archived || !record.status.is_pending() || !self.rule.must_restore() {
             return Ok(None);
         }
         let most = self.rule.schedule.limits.most_attempts(record.max_attempts);
         let most = most.or(Some(record.next_attempt()));
         let why = self.pass.store.rehearse_way_back(record, most, false)?;
-        self.can_restore = why.is_none();
+        self.finds_archived = why.is_none();
         Ok(why)
     }
 }

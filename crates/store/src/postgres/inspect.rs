@@ -21,7 +21,8 @@ impl Inspect for PgEngine {
     }
 
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>> {
-        let sql = "SELECT DISTINCT CASE conrelid WHEN confrelid THEN '' ELSE conrelid::regclass::text END || CASE confdeltype WHEN 'c' \
+        let sql = "SELECT DISTINCT CASE conrelid WHEN confrelid THEN '' ELSE conrelid::regclass::text END \
+                   || CASE confdeltype WHEN 'c' \
                    THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
                    FROM pg_catalog.pg_constraint WHERE contype = 'f' \
                    AND confrelid = $1::text::regclass AND confdeltype IN ('c', 'n', 'd') ORDER BY 1";

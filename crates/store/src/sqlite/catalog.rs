@@ -77,11 +77,10 @@ impl Catalog for Connection {
 
     fn extremes(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
         let (column, table) = (column.sql(), &table.sql);
-        let is_number = format!("{column} > 0 AND {column} < ''");
-        let sql = format!(
-            "SELECT min({column}) FROM {table} WHERE {is_number} UNION ALL SELECT max({column}) FROM {table} WHERE {is_number}"
-        );
-        Ok(values(self, &sql)?)
+        let end = |function| {
+            format!("SELECT {function}({column}) FROM {table} WHERE {column} > 0 AND {column} < ''")
+        };
+        Ok(values(self, &format!("{} UNION ALL {}", end("min"), end("max")))?)
     }
 
     fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column> {

@@ -18,7 +18,8 @@ impl Inspect for SqliteEngine {
     }
 
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>> {
-        let sql = "SELECT DISTINCT iif(lower(other.name) = lower(?1), '', other.name) || ': ' || foreign_key.on_delete \
+        let sql = "SELECT DISTINCT iif(lower(other.name) = lower(?1), '', other.name) \
+                   || ': ' || foreign_key.on_delete \
                    FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
                    WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
                    AND foreign_key.on_delete NOT IN ('NO ACTION', 'RESTRICT') ORDER BY 1";

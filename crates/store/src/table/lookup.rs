@@ -341,7 +341,8 @@ impl Lookup<'_> {
                 let formats =
                     if readings.is_empty() { "\"...\"".into() } else { readings.join(" or ") };
                 bail!(
-                    "{what} holds text of digits, {found}: set their format beside the column in {key}, format = {formats}"
+                    "{what} holds text of digits, {found}: set their format beside the column in {key}, \
+                     format = {formats}"
                 );
             }
             let mut others = mapping.dates.other_readings(value);

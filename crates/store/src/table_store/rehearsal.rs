@@ -201,8 +201,8 @@ impl<E: Engine> TableStore<E> {
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 
-    /// Rehearses the archive, after attempt `most` or by hand. Returns a complaint about a record that would be taken for
-    /// another one. With `is_whole` also rehearses a failure, a success, and the way back from the archive.
+    /// Rehearses the archive, after attempt `most` or by hand. Returns a complaint about a record that would be taken
+    /// for another one. With `is_whole` also rehearses a failure, a success, and the way back from the archive.
     pub(super) fn rehearse_ends(
         &mut self,
         record: &Arc<Record>,

@@ -5,14 +5,14 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use backlog_schedule::{
     Counter, DueRule, Id, Instant, Order, Record, Settlement, Status, Transition, counted,
     cut_line, one_line,
 };
 use backlog_store::{
-    Access, Claim, ClaimRequest, Database, MAX_VALUE_BYTES, ReadResult, Refusal, Retry, RowWrite,
-    Store, Table, Until, WriteResult, secure_file,
+    Access, Claim, ClaimRequest, Database, Ends, MAX_VALUE_BYTES, ReadResult, Refusal, Retry,
+    RowWrite, Store, Table, Until, WriteResult, secure_file,
 };
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
@@ -198,8 +198,8 @@ struct EditRun<'a> {
     selection: Selection<'a>,
     choice: String,
     dry_run: bool,
-    /// `archive` in a table from which `restore` promises to bring records back.
-    must_restore: bool,
+    /// `archive` in a table whose mapping says which records are archived.
+    must_show_archived: bool,
     out: &'a mut dyn Write,
     done: u64,
     first: Vec<Id>,
@@ -225,7 +225,7 @@ pub fn edit(
     let table = database.table();
     table.require_valid_columns()?;
     (command.require)(table, &choice)?;
-    let must_restore = command.transition == Transition::Archived && table.shows_archived();
+    let must_show_archived = command.transition == Transition::Archived && table.shows_archived();
     let filter = |meant: &String| {
         let of_command = (command.name, command.from);
         CauseFilter::new(meant, resolved, &mut *database, &statuses, of_command)
@@ -257,8 +257,17 @@ pub fn edit(
     }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let (dry_run, out, first) = (args.dry_run, &mut *console.out, Vec::new());
-    let mut run =
-        EditRun { store, selection, choice, dry_run, must_restore, out, done: 0, first, exit };
+    let mut run = EditRun {
+        store,
+        selection,
+        choice,
+        dry_run,
+        must_show_archived,
+        out,
+        done: 0,
+        first,
+        exit,
+    };
     for batch in ids.chunks(BATCH.min(run.store.limits().most_claims)) {
         run.edit_batch(batch)?;
     }
@@ -385,9 +394,12 @@ impl EditRun<'_> {
             self.done += claimed.len() as u64;
             return Ok(());
         }
-        if let Some(first) = claimed.first().filter(|_| self.must_restore && self.done == 0) {
-            let lost = self.store.rehearse_way_back(first, None, false)?;
-            lost.map_or(Ok(()), |why| Err(anyhow!("{why}; nothing was archived")))?;
+        if self.must_show_archived
+            && self.done == 0
+            && let Some(first) = claimed.first()
+            && let Some(why) = self.store.rehearse_ends(first, Ends::Archive(None))?
+        {
+            bail!("{why}; nothing was archived");
         }
         let write = |record| RowWrite::new(record, None, settlement.clone());
         let writes: Vec<_> = claimed.iter().map(write).collect();

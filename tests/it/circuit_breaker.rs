@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
 use crate::testenv::*;
-use test_support::cluster::cluster;
+use test_support::cluster::{Database, cluster};
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 
@@ -432,19 +432,27 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
 }
 
 /// An application that has forgotten to end its transaction.
+/// A server with new records 1 to `count`, the first one the newest, and a session that locks a row.
+fn locked(count: u8, more: &str, row: u8) -> Option<(Database, impl Sized, TestEnv)> {
+    let database = database()?;
+    database.sql(POSTGRES_SCHEMA);
+    database.sql(&format!(
+        "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
+         - n * interval '1 s' FROM generate_series(1, {count}) n; {more}"
+    ));
+    let mut holder = database.client();
+    let lock = format!("BEGIN; SELECT 1 FROM backlog WHERE id = {row} FOR UPDATE");
+    holder.batch_execute(&lock).unwrap();
+    let env = TestEnv::on(&database);
+    Some((database, holder, env))
+}
+
 #[test]
 fn a_locked_row_without_attempts_left_holds_up_no_other() {
-    let Some(database) = database() else { return };
-    database.sql(POSTGRES_SCHEMA);
-    database.sql(
-        "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
-         - n * interval '1 s' FROM generate_series(1, 3) n;
-         INSERT INTO backlog (id, status, failures, last_failure, date_inserted) OVERRIDING SYSTEM VALUE
-         VALUES (9, 'ERROR', 9, '2026-11-20T12:00:00Z', '2026-11-20T23:00:00Z')",
-    );
-    let mut holder = database.client();
-    holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 9 FOR UPDATE").unwrap();
-    let env = TestEnv::on(&database);
+    let used_up = "INSERT INTO backlog (id, status, failures, last_failure, date_inserted) \
+                   OVERRIDING SYSTEM VALUE \
+                   VALUES (9, 'ERROR', 9, '2026-11-20T12:00:00Z', '2026-11-20T23:00:00Z')";
+    let Some((database, _holder, env)) = locked(3, used_up, 9) else { return };
     let says = ["record 9 could not be set to ARCHIVED", "lock timeout"];
     env.pass("--fibonacci --max-attempts 5 -- true").fails(1, &says);
     let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
@@ -453,16 +461,8 @@ fn a_locked_row_without_attempts_left_holds_up_no_other() {
 
 #[test]
 fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
-    let Some(database) = database() else { return };
-    database.sql(POSTGRES_SCHEMA);
-    database.sql(
-        "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
-         - n * interval '1 s' FROM generate_series(1, 4) n",
-    );
-    let mut holder = database.client();
-    holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 2 FOR UPDATE").unwrap();
+    let Some((database, _holder, env)) = locked(4, "", 2) else { return };
     let says = ["record 2 is not tried: it cannot be set to ERROR", "lock timeout"];
-    let env = TestEnv::on(&database);
     env.pass("--fibonacci -- true").fails(1, &says);
     let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
     assert_eq!(rows, "1|SUCCESS\n2|NEW\n3|SUCCESS\n4|SUCCESS");

@@ -99,8 +99,8 @@ impl DueRule {
         since.max(facts.snoozed_until)
     }
 
-    /// True if a pass may archive records, and `restore` promises to bring them back.
-    pub fn must_restore(&self) -> bool {
+    /// True if a pass may archive records, and the mapping says which ones are archived.
+    pub fn must_show_archived(&self) -> bool {
         self.capabilities.shows_archived && self.may_archive()
     }
 

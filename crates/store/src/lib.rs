@@ -84,4 +84,4 @@ pub use store::{
 pub use system_error::chain;
 pub use table::{CatalogTable, Column, ColumnType, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
-pub use writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+pub use writes::{Ends, Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

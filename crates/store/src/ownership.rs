@@ -1,6 +1,8 @@
 //! The ownership rule, like StrictModes of sshd and safe.directory of git: root works only on files that root alone can
 //! change. Other users could otherwise make root run and write what they want.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Group, User};
@@ -87,6 +89,20 @@ fn problem(place: &Path, found: &Stat) -> Option<Problem> {
     } else {
         None
     }
+}
+
+/// The warning about a database that only some users can write, in a directory that everybody can write.
+pub fn shared_directory(database: &Path) -> Option<String> {
+    let database = database.canonicalize().ok()?;
+    let directory = database.parent()?;
+    let is_open = |path: &Path| Some(fs::metadata(path).ok()?.mode() & OTHERS_WRITE != 0);
+    let (is_shared, directory) = (is_open(directory)? && !is_open(&database)?, directory.display());
+    is_shared.then(|| {
+        format!(
+            "everybody can put files into {directory}, also a journal that SQLite would apply to the database: \
+             move it into another directory"
+        )
+    })
 }
 
 pub fn user_name(uid: u32) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::store::{
     Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
 use crate::system_error::chain;
-use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
+use crate::writes::{Ends, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// Maximum wait for a lost server.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -285,13 +285,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        most: Option<u32>,
-        is_whole: bool,
-    ) -> Result<Option<String>> {
-        self.retrying("write to", |store, _| store.rehearse_way_back(record, most, is_whole))
+    fn rehearse_ends(&mut self, record: &Arc<Record>, ends: Ends) -> Result<Option<String>> {
+        self.retrying("write to", |store, _| store.rehearse_ends(record, ends))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

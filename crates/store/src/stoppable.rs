@@ -21,7 +21,7 @@ use crate::store::{
     Begun, BoxedStore, Claim, ClaimRequest, Interrupter, IsDue, Limits, Page, ReadResult, Reader,
     Sessions, Store, Until, Wakeup,
 };
-use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
+use crate::writes::{Ends, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// Interval of interrupts. They are repeated, because one between two statements has no effect.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
@@ -111,13 +111,8 @@ impl Store for Stoppable {
         self.during(Operation::Search, |store| store.rehearse(writes, held))
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        most: Option<u32>,
-        is_whole: bool,
-    ) -> Result<Option<String>> {
-        self.during(Operation::Search, |store| store.rehearse_way_back(record, most, is_whole))
+    fn rehearse_ends(&mut self, record: &Arc<Record>, ends: Ends) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_ends(record, ends))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use backlog_schedule::{Facts, Id, Query, Record, SortKey};
 
-use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+use crate::writes::{Ends, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 /// The due rule: decides for each record that a query selects.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
@@ -43,14 +43,8 @@ pub trait Store: Reader {
     /// Makes and rolls back writes that records may need. `held` are successes of claimed records, which may conflict.
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
-    /// Rehearses the ends of a record, one after attempt `_most`, with `_is_whole` also a failure and its restoration.
-    /// Returns why it would be lost.
-    fn rehearse_way_back(
-        &mut self,
-        _: &Arc<Record>,
-        _most: Option<u32>,
-        _is_whole: bool,
-    ) -> Result<Option<String>> {
+    /// Rehearses ends of a record, and returns why it would be lost.
+    fn rehearse_ends(&mut self, _: &Arc<Record>, _: Ends) -> Result<Option<String>> {
         Ok(None)
     }
 

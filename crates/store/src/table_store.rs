@@ -17,7 +17,9 @@ use crate::retry::{Reconnecting, Retry};
 use crate::store::{
     Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
-use crate::writes::{IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+use crate::writes::{
+    Ends, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult,
+};
 
 pub struct TableStore<E: Engine> {
     // Dropped in this order: the claims first, the connection after them.
@@ -276,13 +278,8 @@ impl<E: Engine> Store for TableStore<E> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        most: Option<u32>,
-        is_whole: bool,
-    ) -> Result<Option<String>> {
-        Ok(self.rehearse_ends(record, most, is_whole)?)
+    fn rehearse_ends(&mut self, record: &Arc<Record>, ends: Ends) -> Result<Option<String>> {
+        Ok(self.complaint_of_ends(record, ends)?)
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

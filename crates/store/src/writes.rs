@@ -85,6 +85,15 @@ pub const STILL_PENDING: &str = "it would still be pending: its condition is sti
 pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore the columns that make \
                                its condition true";
 
+/// The ends of a record that are rehearsed, with its maximum number of attempts.
+#[derive(Debug, Clone, Copy)]
+pub enum Ends {
+    /// The archive after this attempt, or by hand. An archived record must not be taken for another one.
+    Archive(Option<u32>),
+    /// Also a failure, a success, and the way back from the archive.
+    All(Option<u32>),
+}
+
 /// Constraints that may refuse one record and accept another, so that each record is rehearsed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowConstraints {

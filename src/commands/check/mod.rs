@@ -5,15 +5,12 @@ mod queues;
 mod rehearsal;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, RetryLimits, Schedule, Status, counted, json_line, span};
-use backlog_store::secure_file::OTHERS_WRITE;
+use backlog_store::ownership::shared_directory;
 use backlog_store::{Access, Clock, Database, Inspection, PendingRows, StateDir, Table, chain};
 use serde_json::json;
 
@@ -366,20 +363,6 @@ impl QueueCheck<'_> {
         out.write_all(text.as_bytes())?;
         Ok(if ok { Exit::Done } else { Exit::Failed })
     }
-}
-
-/// The warning about a database that only some users can write, in a directory that everybody can write.
-fn shared_directory(database: &Path) -> Option<String> {
-    let database = database.canonicalize().ok()?;
-    let directory = database.parent()?;
-    let is_open = |path: &Path| Some(fs::metadata(path).ok()?.mode() & OTHERS_WRITE != 0);
-    let (is_shared, directory) = (is_open(directory)? && !is_open(&database)?, directory.display());
-    is_shared.then(|| {
-        format!(
-            "everybody can put files into {directory}, also a journal that SQLite would apply to the database: \
-             move it into another directory"
-        )
-    })
 }
 
 /// Reports when a record is archived. Without a limit, nobody learns of a record that always fails.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use backlog_schedule::{DueRule, Id, Order, Record, Schedule, Status};
 use backlog_store::{
-    Access, BoxedStore, Claim, ClaimRequest, Clock, Database, PossibleWrites, Rehearsal, Retry,
-    Until,
+    Access, BoxedStore, Claim, ClaimRequest, Clock, Database, Ends, PossibleWrites, Rehearsal,
+    Retry, Until,
 };
 
 use super::super::assemble::Assembly;
@@ -57,7 +57,7 @@ pub fn check(
         };
         let outcome = rehearse(&mut store, &rule, &record, clock);
         let most = rule.schedule.limits.most_attempts(record.max_attempts);
-        let wrong = store.rehearse_way_back(&record, most, true);
+        let wrong = store.rehearse_ends(&record, Ends::All(most));
         store.release(&record.id);
         let (level, text) = outcome?;
         findings.add(level, ABOUT, text);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use backlog_schedule::{Outcome, Record, settle};
-use backlog_store::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
+use backlog_store::{Ends, Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 use super::round::DueRecord;
 use super::{Dispatcher, InHand};
@@ -154,12 +154,12 @@ impl Dispatcher {
     /// The reason why this mapping would lose an archived record, if the pass may archive some. Once a record was found
     /// in the archive of a rehearsal, it represents all.
     pub(super) fn why_lost(&mut self, record: &Arc<Record>) -> Result<Option<String>> {
-        if self.finds_archived || !record.status.is_pending() || !self.rule.must_restore() {
+        if self.finds_archived || !record.status.is_pending() || !self.rule.must_show_archived() {
             return Ok(None);
         }
         let most = self.rule.schedule.limits.most_attempts(record.max_attempts);
         let most = most.or(Some(record.next_attempt()));
-        let why = self.pass.store.rehearse_way_back(record, most, false)?;
+        let why = self.pass.store.rehearse_ends(record, Ends::Archive(most))?;
         self.finds_archived = why.is_none();
         Ok(why)
     }

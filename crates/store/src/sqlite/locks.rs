@@ -1,5 +1,6 @@
 //! Claims on records in SQLite: locks on a file beside the database, released once the outcomes are on disk.
 
+use std::borrow::Cow;
 use std::fs::{self, DirEntry, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -38,16 +39,14 @@ pub struct SqliteLocks {
     /// Only in WAL mode; in other modes each commit is durable.
     wal_sync: Option<WalSync>,
     place: ClaimsFile,
-    /// Statements that read a record by its id: the whole row, and what an edit needs.
-    by_id: [String; 2],
+    by_id: String,
 }
 
 impl SqliteLocks {
     pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
         let (file, place) = state.claims_file(&table.name)?;
         let claims = Arc::new(Mutex::new(Claims::new(file)));
-        let columns = [table.all_columns(), RecordReader::for_edit(table).whole_sql()];
-        let by_id = columns.map(|columns| table.of_id(&columns));
+        let by_id = table.of_id(&table.all_columns());
         Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id })
     }
 
@@ -62,11 +61,15 @@ impl SqliteLocks {
         // A single statement is its own snapshot.
         let connection = &on.engine.connection;
         let _snapshot = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
-        let mut by_id = connection.prepare_cached(&self.by_id[usize::from(without_payload)])?;
-        let columns = match without_payload {
-            true => RecordReader::for_edit(&on.table),
-            false => RecordReader::all(&on.table),
+        let (columns, by_id) = match without_payload {
+            true => {
+                let columns = RecordReader::for_edit(&on.table);
+                let by_id = on.table.of_id(&columns.whole_sql());
+                (columns, Cow::Owned(by_id))
+            }
+            false => (RecordReader::all(&on.table), Cow::Borrowed(&self.by_id)),
         };
+        let mut by_id = connection.prepare_cached(&by_id)?;
         let claim = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));

@@ -244,9 +244,10 @@ impl Lookup<'_> {
                 );
                 self.require_dates(&column, dates).context(key)?;
             }
-            if *to == Assigned::Error {
-                let complaint = self.holds_no_text(&column)?;
-                complaint.map_or(Ok(()), |complaint| Err(anyhow!("{key}: {complaint}")))?;
+            if *to == Assigned::Error
+                && let Some(complaint) = self.holds_no_text(&column)?
+            {
+                bail!("{key}: {complaint}");
             }
             Ok(Effect { column, to: to.clone() })
         };
@@ -472,36 +473,28 @@ impl Lookup<'_> {
 
     /// The complaint about a column of numbers, none of which is a plausible date.
     fn implausible(&self, key: &str, column: &Column, dates: &Dates) -> Result<Option<String>> {
-        if column.spelling.is_text() {
+        if column.spelling.is_text() || dates.numbers.is_some() {
             return Ok(None);
         }
         // A next attempt in the year 9999 means none.
         let is_plausible =
             |at: Instant| self.is_plausible(at) || key == "on_failure" && at > self.now;
+        let read = |value: &Value| {
+            let number = Some(value).filter(|value| !matches!(value, Value::Text(_)));
+            number.and_then(|number| dates.read(number))
+        };
+        let has_plausible = |values: &[Value]| values.iter().filter_map(read).any(is_plausible);
         let mut samples = self.catalog.samples(&self.table, column)?;
         if samples.iter().all(is_never) {
             samples = self.catalog.more_samples(&self.table, column)?;
         }
-        let read = |samples: &[Value]| -> Vec<Instant> {
-            let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
-            numbers.filter_map(|value| dates.read(value)).collect()
-        };
-        let at = read(&samples);
-        let Some(at) =
-            at.first().filter(|_| dates.numbers.is_none() && !at.iter().copied().any(is_plausible))
-        else {
-            return Ok(None);
-        };
+        let first = samples.iter().find_map(|value| Some((value, read(value)?)));
+        let Some((value, at)) = first.filter(|_| !has_plausible(&samples)) else { return Ok(None) };
         // The samples may be old rows. Only a table that would be refused is read as a whole.
-        if read(&self.catalog.extremes(&self.table, column)?).into_iter().any(is_plausible) {
+        if has_plausible(&self.catalog.extremes(&self.table, column)?) {
             return Ok(None);
         }
-        let value = samples.iter().find(|value| dates.read(value) == Some(*at));
-        let Some((value, spelling)) =
-            value.and_then(|value| Some((value, Spelling::of(value, dates)?)))
-        else {
-            return Ok(None);
-        };
+        let Some(spelling) = Spelling::of(value, dates) else { return Ok(None) };
         let format = spelling.format();
         let mut others = dates.other_readings(value).filter(|(_, at)| is_plausible(*at));
         let other = others

@@ -1,4 +1,4 @@
-//! Rehearsal: writes that records may need, made in a transaction and rolled back. [`TableStore::rehearse_ends`] also
+//! Rehearsal: writes that records may need, made in a transaction and rolled back. [`TableStore::complaint_of_ends`] also
 //! checks that a successful record is no longer pending, and that an archived one can be found and restored.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::engine::{Engine, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::sql::{EVERY, id_params};
 use crate::table::RecordReader;
-use crate::writes::{Guards, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
+use crate::writes::{Ends, Guards, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 type Complaint = DbResult<Option<String>>;
 
@@ -201,29 +201,22 @@ impl<E: Engine> TableStore<E> {
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 
-    /// Rehearses the archive, after attempt `most` or by hand. Returns a complaint about a record that would be taken
-    /// for another one. With `is_whole` also rehearses a failure, a success, and the way back from the archive.
-    pub(super) fn rehearse_ends(
-        &mut self,
-        record: &Arc<Record>,
-        most: Option<u32>,
-        is_whole: bool,
-    ) -> Complaint {
-        let at = self.retry.clock.now();
-        let next = record.next_attempt();
-        let is_last = most.is_some_and(|most| next >= most);
-        let ends = [
-            (Transition::Failed, Some(next)),
-            (Transition::Succeeded, None),
-            (Transition::Archived, None),
-            (Transition::Archived, most.or(Some(next))),
-        ];
-        let ends = match (is_whole, is_last) {
-            (true, false) => &ends[..],
-            (true, true) => &ends[1..],
-            (false, _) => &[(Transition::Archived, most)],
+    pub(super) fn complaint_of_ends(&mut self, record: &Arc<Record>, ends: Ends) -> Complaint {
+        let (at, next) = (self.retry.clock.now(), record.next_attempt());
+        let (is_whole, ends) = match ends {
+            Ends::Archive(most) => (false, vec![(Transition::Archived, most)]),
+            Ends::All(most) => {
+                let failure = (Transition::Failed, Some(next));
+                let failure = Some(failure).filter(|_| most.is_none_or(|most| next < most));
+                let others = [
+                    (Transition::Succeeded, None),
+                    (Transition::Archived, None),
+                    (Transition::Archived, most.or(Some(next))),
+                ];
+                (true, failure.into_iter().chain(others).collect())
+            }
         };
-        for (transition, attempts) in ends.iter().copied() {
+        for (transition, attempts) in ends {
             if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
                 break;
             }

@@ -243,9 +243,8 @@ pub fn is_exact(answered: &Value, id: &Id) -> bool {
     match (answered, id) {
         (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
         (Value::String(text), _) => id.text() == text.as_str(),
-        (Value::Number(number), Id::Integer(_) | Id::Text(_)) => {
-            id.text() == number.to_string().as_str()
-        }
+        (Value::Number(number), Id::Integer(id)) => number.as_i64() == Some(*id),
+        (Value::Number(number), Id::Text(text)) => number.to_string() == **text,
         (Value::Array(parts), Id::Composite(ids)) => {
             parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| is_exact(part, id))
         }
@@ -257,8 +256,10 @@ pub fn is_exact(answered: &Value, id: &Id) -> bool {
 pub fn id_matches(answered: &Value, id: &Id) -> bool {
     match (answered, id) {
         (Value::Number(number), Id::Integer(_) | Id::Text(_)) => {
-            let meant = may_be_rounded(&number.to_string());
-            is_exact(answered, id) || meant.is_some() && meant == rounded(&id.text())
+            let is_large = || number.as_f64().is_some_and(|number| number.abs() >= EXACT);
+            let meant = || may_be_rounded(&number.to_string());
+            let is_meant = || meant().is_some_and(|meant| rounded(&id.text()) == Some(meant));
+            is_exact(answered, id) || is_large() && is_meant()
         }
         (Value::Array(parts), Id::Composite(ids)) => {
             parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| id_matches(part, id))

@@ -107,10 +107,16 @@ impl Machines {
         self.sessions().lines().count()
     }
 
-    /// Ends one of the sessions that passes have, whichever the number says.
+    /// Tells all sessions of the passes to end, without waiting for that, and returns their number.
+    fn terminate_all(&self) -> usize {
+        let told = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity";
+        self.database.query(&format!("{told} WHERE {OF_PASSES}")).parse().unwrap()
+    }
+
+    /// Ends one of the sessions that passes have, chosen by the number.
     fn terminate(&self, number: usize) {
         self.database.query(&format!(
-            "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
+            "SELECT pg_terminate_backend(pid, 60000) FROM (SELECT pid FROM pg_stat_activity \
              WHERE {OF_PASSES} ORDER BY md5(pid::text || '{number}') LIMIT 1) one"
         ));
     }
@@ -335,10 +341,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
         assert!(signal(name, pass.id()));
     };
     signal("-STOP");
-    for number in 0..2 {
-        machines.terminate(number);
-    }
-    wait_until("its sessions are gone", || machines.session_count() == 0);
+    wait_until("its sessions are gone", || machines.terminate_all() == 0);
     let successor = second.spawn(&format!("{args} {}", sh(&other.script)));
     other.wait_for_begin();
     signal("-CONT");
@@ -364,9 +367,7 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
             // One process of the server that is killed takes all others with it.
             assert!(signal("-KILL", before.lines().next().unwrap()));
         } else {
-            machines.database.query(&format!(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {OF_PASSES}"
-            ));
+            machines.terminate_all();
             wait_until("its sessions are back", || {
                 let now = machines.sessions();
                 now.lines().count() == 2 && now.lines().all(|pid| !before.contains(pid))

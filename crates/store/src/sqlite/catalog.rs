@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use backlog_schedule::Value;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::{Connection, Error as SqlError};
+use rusqlite::{Connection, Error as SqlError, Row};
 
 use super::SqliteEngine;
 use super::constraints::{checks, created, texts};
@@ -27,6 +27,9 @@ use crate::table::{
 const SAMPLES: u32 = 8;
 /// Number of rows to look at if these have no dates.
 const MORE_SAMPLES: u32 = 1_000;
+
+const TABLE_NAMES: &str = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
+                           AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1";
 
 /// Values from the newest rows, or from any if the table has no row numbers.
 fn newest(
@@ -48,21 +51,17 @@ fn values(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
 
 impl Catalog for Connection {
     fn table(&self, name: &str) -> Result<CatalogTable> {
-        let found: Vec<(String, String, bool)> = self
-            .prepare("SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        let is_meant = |(found, ..): &&(String, _, _)| found.eq_ignore_ascii_case(name);
-        let Some((name, kind, without_rowid)) = found.iter().find(is_meant) else {
-            let others = found.iter().filter(|(_, kind, _)| kind == "table");
-            let others = others.map(|(name, ..)| name.as_str());
-            let others: Vec<_> = others.filter(|name| !name.starts_with("sqlite_")).collect();
+        let of_table = |row: &Row<'_>| Ok((row.get("name")?, row.get("type")?, row.get("wr")?));
+        let found: Vec<(String, String, bool)> = pragma(self, "table_list", name, of_table)?;
+        let Some((name, kind, without_rowid)) = found.into_iter().next() else {
+            let others = texts(self, TABLE_NAMES, [])?;
+            let others: Vec<_> = others.iter().map(String::as_str).collect();
             bail!(missing("table", name, &others));
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
-        let (columns, sql) = (columns(self, name, kind)?, quote(name));
-        let newest = if *without_rowid { "" } else { "ORDER BY rowid DESC" };
-        Ok(CatalogTable { name: name.clone(), sql, dialect: &Sqlite, columns, newest })
+        let (columns, sql) = (columns(self, &name, &kind)?, quote(&name));
+        let newest = if without_rowid { "" } else { "ORDER BY rowid DESC" };
+        Ok(CatalogTable { name, sql, dialect: &Sqlite, columns, newest })
     }
 
     fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
@@ -127,36 +126,53 @@ impl Catalog for Connection {
 }
 
 fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Column>> {
-    let columns = connection
-        .prepare(
-            // INTEGER PRIMARY KEY is the row number (lang_createtable.html), unless it needs an index.
-            "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
-             ?2 = 'table' AND pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
-             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
-             FROM pragma_table_xinfo(?1) WHERE hidden <> 1",
-        )?
-        .query_map([table, kind], |row| {
-            let declared: String = row.get(1)?;
-            let (column_type, max_chars) = (affinity(&declared), length(&declared));
-            let is_number = matches!(column_type, ColumnType::Integer | ColumnType::Real);
-            let spelling = if is_number { Spelling::epoch() } else { Spelling::default() };
-            let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
-            Ok(Column {
-                max_chars,
-                is_row_number,
-                has_default: is_row_number || default.is_some(),
-                default,
-                is_generated: row.get::<_, i64>(3)? > 1,
-                not_null: row.get(4)?,
-                name: row.get(0)?,
-                declared,
-                column_type,
-                spelling,
-                ..Column::default()
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(columns)
+    let of_column = |row: &Row<'_>| {
+        let declared = row.get::<_, String>("type")?.to_ascii_uppercase();
+        let hidden: i64 = row.get("hidden")?;
+        let (column_type, max_chars) = (affinity(&declared), length(&declared));
+        let is_number = matches!(column_type, ColumnType::Integer | ColumnType::Real);
+        let spelling = if is_number { Spelling::epoch() } else { Spelling::default() };
+        let is_key = kind == "table" && row.get::<_, i64>("pk")? > 0;
+        // INTEGER PRIMARY KEY is the row number (lang_createtable.html), unless it needs an index.
+        let is_row_number =
+            is_key && declared == "INTEGER" && !has_primary_index(connection, table)?;
+        let default: Option<String> = row.get("dflt_value")?;
+        let column = Column {
+            max_chars,
+            is_row_number,
+            has_default: is_row_number || default.is_some(),
+            default,
+            is_generated: hidden > 1,
+            not_null: row.get("notnull")?,
+            name: row.get("name")?,
+            declared,
+            column_type,
+            spelling,
+            ..Column::default()
+        };
+        Ok((hidden != 1).then_some(column))
+    };
+    Ok(pragma(connection, "table_xinfo", table, of_column)?.into_iter().flatten().collect())
+}
+
+fn has_primary_index(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let origins = pragma(connection, "index_list", table, |row| row.get::<_, String>("origin"))?;
+    Ok(origins.iter().any(|origin| origin == "pk"))
+}
+
+/// Reads the rows of a pragma about a table. As a table-valued function it takes four times as long.
+fn pragma<T>(
+    connection: &Connection,
+    name: &str,
+    table: &str,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut rows = Vec::new();
+    connection.pragma(Some("main"), name, table, |row| {
+        rows.push(read(row)?);
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 /// Returns the affinity of a declared type (datatype3.html, 3.1).
@@ -195,9 +211,7 @@ pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
 
 impl Explorable for SqliteEngine {
     fn table_names(&mut self) -> Result<Vec<String>> {
-        let sql = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
-                   AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1";
-        Ok(texts(&self.connection, sql, [])?)
+        Ok(texts(&self.connection, TABLE_NAMES, [])?)
     }
 
     fn listed(&mut self, name: &str) -> Result<CatalogTable> {

@@ -22,11 +22,11 @@ pub use line::LineSession;
 pub use recovery::recover;
 
 use super::ahead::Ahead;
+use super::claim_reader::ClaimReader;
 use super::commit_sync::CommitSync;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled};
 use super::statements::{
-    self, LockKeys, LockRequest, claims, granted, held_keys, lock_and_read, lock_and_read_singly,
-    rows_after, still_pending, take_locks, unlock,
+    self, LockKeys, LockRequest, granted, held_keys, rows_after, still_pending, take_locks, unlock,
 };
 use super::{PgDatabase, PgEngine, Server};
 use crate::clock::Clock;
@@ -191,7 +191,7 @@ impl Locks<PgEngine> for PgLocks {
         let ready: Vec<_> = first.iter().map(&mut claim).collect();
         let mut claims = match ready.iter().any(Option::is_some) {
             true => ready.into_iter().map(|claim| claim.unwrap_or(Claim::NotAsked)).collect(),
-            false => self.claim_now(on, first, later, wanted.is_without_payload())?,
+            false => self.claim_now(on, wanted)?,
         };
         let held = claims.iter().filter(|claim| matches!(claim, Claim::Held(_))).count();
         self.ahead.count_begun(held);
@@ -235,6 +235,7 @@ impl Locks<PgEngine> for PgLocks {
         let Some(claiming) = self.session.as_ref().filter(|_| !wanted.is_empty()) else {
             return Ok(rows_after(table, &writing.write(outcomes.as_ref(), charges)?));
         };
+        let reader = ClaimReader::new(table, true);
         let [free_first, free_second] = self.to_free.clone();
         let lock = take_locks(LOCK, first_keys(&wanted), free_first);
         let read = |rows: &[Row]| {
@@ -246,11 +247,11 @@ impl Locks<PgEngine> for PgLocks {
                 }
                 is_granted
             });
-            (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, free_second, true, false))
+            (!wanted.is_empty()).then(|| reader.request(&wanted, free_second))
         };
         let both = writing.claim_and_write(&lock, claiming, read, outcomes.as_ref(), charges);
         let (claimed, written) = both.inspect_err(|_| self.is_uncertain = [true; 2])?;
-        self.note_claimed_ahead(table, &wanted, claimed);
+        self.note_claimed_ahead(&reader, &wanted, claimed);
         Ok(rows_after(table, &written?))
     }
 
@@ -451,16 +452,12 @@ impl PgLocks {
         result.inspect_err(|_| self.is_uncertain[index] = true)
     }
 
-    /// Claims as many records as `first` has, of all that are still pending.
-    fn claim_now(
-        &mut self,
-        on: &mut PgDatabase,
-        first: &[Id],
-        later: &[Id],
-        without_payload: bool,
-    ) -> DbResult<Vec<Claim>> {
+    /// Claims as many records as are wanted now, of all that are still pending.
+    fn claim_now(&mut self, on: &mut PgDatabase, wanted: ClaimRequest) -> DbResult<Vec<Claim>> {
         self.free_stray_locks(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
+        let (first, later) = wanted.split();
+        let is_without_payload = wanted.is_without_payload();
         let ids: Vec<_> = first.iter().chain(later).collect();
         let mut claims: Vec<_> = ids.iter().map(|_| Claim::NotAsked).collect();
         if !later.is_empty() {
@@ -481,7 +478,11 @@ impl PgLocks {
         if wanted.is_empty() {
             return Ok(claims);
         }
-        let read = self.lock_and_read(writing, table, &wanted, without_payload)?;
+        let reader = match is_without_payload {
+            true => ClaimReader::without_payload(table, !self.pooled),
+            false => ClaimReader::new(table, !self.pooled),
+        };
+        let read = self.lock_and_read(writing, &reader, &wanted)?;
         for (wanted, claim) in wanted.iter().zip(read) {
             self.note_claim(wanted, &claim);
             claims[wanted.index] = claim;
@@ -517,21 +518,16 @@ impl PgLocks {
     fn lock_and_read(
         &mut self,
         writing: &mut Session,
-        table: &Table,
+        reader: &ClaimReader,
         wanted: &[LockRequest],
-        without_payload: bool,
     ) -> DbResult<Vec<Claim>> {
-        let takes_locks = !self.pooled;
         let freed = if self.pooled { Vec::new() } else { self.to_free[CLAIMING].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(session) = session else { return Ok(Vec::new()) };
-        let request = lock_and_read(table, wanted, freed, takes_locks, without_payload);
-        let read = match session.run(&request) {
+        let read = match session.run(&reader.request(wanted, freed)) {
             // One row that cannot be read must not keep the others from being handled.
-            Err(error) if error.is_of_one_row => {
-                lock_and_read_singly(session, table, wanted, takes_locks, without_payload)
-            }
-            rows => rows.map(|rows| claims(table, wanted.len(), &rows, without_payload)),
+            Err(error) if error.is_of_one_row => reader.claim_singly(session, wanted),
+            rows => rows.map(|rows| reader.claims(wanted.len(), &rows)),
         };
         if read.is_err() {
             self.to_free[WRITING].extend(first_keys(wanted));
@@ -546,7 +542,7 @@ impl PgLocks {
     /// Notes the result of claims ahead. A record that could not be claimed ahead is claimed when it is needed.
     fn note_claimed_ahead(
         &mut self,
-        table: &Table,
+        reader: &ClaimReader,
         wanted: &[LockRequest],
         claimed: DbResult<Vec<Row>>,
     ) {
@@ -556,7 +552,7 @@ impl PgLocks {
                 if !wanted.is_empty() {
                     self.to_free[CLAIMING].clear();
                 }
-                let claims = claims(table, wanted.len(), &rows, false);
+                let claims = reader.claims(wanted.len(), &rows);
                 for (claim, wanted) in claims.into_iter().zip(wanted) {
                     self.note_claim(wanted, &claim);
                     self.ahead.add(wanted.id, claim);

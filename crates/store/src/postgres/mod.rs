@@ -2,6 +2,7 @@
 
 mod ahead;
 mod catalog;
+mod claim_reader;
 mod commit_sync;
 mod dialect;
 mod errors;

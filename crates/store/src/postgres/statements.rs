@@ -1,23 +1,19 @@
-//! Statements of a round: locks, claims and guarded writes of many records in one round trip.
+//! Statements of a round: locks and guarded writes of many records in one round trip.
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::iter;
-use std::sync::Arc;
 
-use backlog_schedule::{Id, Record};
+use backlog_schedule::Id;
 use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
-use super::session::{Session, values_set_in_query};
+use super::session::Session;
 use crate::clauses::Clauses;
 use crate::engine::{NumberedWrites, RowAfter, RowState};
 use crate::error::DbResult;
 use crate::sql::id_param;
-use crate::store::{Claim, MAX_VALUE_BYTES, too_large};
 use crate::table::{
-    Cells, Column, ColumnType, Dialect, RecordReader, Table, Term, TermRole, WriteVerb, joined,
-    quote,
+    Cells, Column, ColumnType, Dialect, Table, Term, TermRole, WriteVerb, joined, quote,
 };
 use crate::writes::{Guards, RowWrite};
 
@@ -33,7 +29,7 @@ pub struct LockRequest<'a> {
 
 /// Rows that a statement gets as parameters: each column is an array.
 #[derive(Default)]
-struct Given {
+pub struct Given {
     /// Number of parameters of the whole statement so far.
     params: usize,
     arrays: Vec<String>,
@@ -41,10 +37,15 @@ struct Given {
 }
 
 /// Column with the number of a given row.
-const NUMBER: &str = "\"backlog given\".\"backlog number\"";
+pub const NUMBER: &str = "\"backlog given\".\"backlog number\"";
 
 impl Given {
-    fn add(&mut self, name: impl Display, element: &str) {
+    /// The rows follow this number of parameters.
+    pub fn after(params: usize) -> Self {
+        Self { params, ..Self::default() }
+    }
+
+    pub fn add(&mut self, name: impl Display, element: &str) {
         self.params += 1;
         self.arrays.push(format!("pg_catalog.unnest(${}::{element}[])", self.params));
         self.names.push(format!("\"backlog {name}\""));
@@ -56,12 +57,12 @@ impl Given {
         format!("${}::text", self.params)
     }
 
-    fn numbers(&mut self) {
+    pub fn numbers(&mut self) {
         self.add("number", "bigint");
     }
 
     /// Adds the columns of ids, and returns the condition of the row with the id.
-    fn ids(&mut self, table: &Table) -> String {
+    pub fn ids(&mut self, table: &Table) -> String {
         let mut equal = Vec::new();
         for (index, column) in table.id.iter().enumerate() {
             self.add(index, "text");
@@ -75,13 +76,13 @@ impl Given {
     }
 
     /// Returns the rows as an item of `FROM`.
-    fn rows(&self) -> String {
+    pub fn rows(&self) -> String {
         let (arrays, names) = (self.arrays.join(", "), self.names.join(", "));
         format!("ROWS FROM ({arrays}) AS \"backlog given\"({names})")
     }
 }
 
-fn ids<'a>(
+pub fn ids<'a>(
     table: &Table,
     ids: impl Iterator<Item = &'a Id> + Clone,
 ) -> impl Iterator<Item = Param> {
@@ -91,7 +92,7 @@ fn ids<'a>(
     })
 }
 
-fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
+pub fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
     Param::Integers(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
 }
 
@@ -109,7 +110,7 @@ pub fn still_pending(session: &mut Session, table: &Table, ids: &[&Id]) -> DbRes
     Ok(session.query(&sql, &params)?.iter().filter_map(|row| number(row, 0)).collect())
 }
 
-const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
+pub const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
      WHERE pg_catalog.pg_advisory_unlock(key)";
 
 pub fn unlock(session: &mut Session, keys: Vec<i64>) -> DbResult<()> {
@@ -149,98 +150,6 @@ pub fn granted(rows: &[Row]) -> Vec<bool> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-fn reader(table: &Table, without_payload: bool) -> RecordReader<'_> {
-    if without_payload { RecordReader::for_edit(table) } else { RecordReader::all(table) }
-}
-
-/// Returns the columns that a claim reads, in SQL, and the condition of a row with a value that is too large, which is
-/// read as NULL.
-fn selection(table: &Table, without_payload: bool) -> [String; 2] {
-    if without_payload {
-        return [reader(table, true).whole_sql(), "false".into()];
-    }
-    let kept: Vec<_> =
-        table.id.iter().chain(table.guard_columns()).map(|column| &column.name).collect();
-    let is_large = |column: &Column| {
-        let name = column.sql();
-        let measured = match column.column_type {
-            ColumnType::Text | ColumnType::Bytes => name,
-            // A few bytes of jsonb or of an array can be a long text.
-            ColumnType::Json | ColumnType::Any => format!("{name}::text"),
-            ColumnType::Integer
-            | ColumnType::Real
-            | ColumnType::Decimal
-            | ColumnType::Boolean
-            | ColumnType::Instant
-            | ColumnType::LocalTime => return None,
-        };
-        Some(format!("pg_catalog.octet_length({measured}) > {MAX_VALUE_BYTES}"))
-    };
-    let cells = table.columns.iter().map(|column| {
-        let cell = Postgres.cell(column);
-        match is_large(column).filter(|_| !kept.contains(&&column.name)) {
-            Some(large) => format!("CASE WHEN {large} THEN NULL ELSE {cell} END"),
-            None => cell,
-        }
-    });
-    let columns = iter::once(table.head()).chain(cells);
-    let large = joined(table.columns.iter().filter_map(is_large), " OR ");
-    let large = if large.is_empty() { "false".into() } else { format!("({large}) IS TRUE") };
-    [joined(columns, ", "), large]
-}
-
-/// Returns the results of `count` claims from the rows of [`lock_and_read`].
-pub fn claims(table: &Table, count: usize, rows: &[Row], without_payload: bool) -> Vec<Claim> {
-    let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
-    let columns = reader(table, without_payload);
-    for row in rows.iter().filter(|row| row.truth(1)) {
-        let claim = number(row, 0).and_then(|index| claims.get_mut(index));
-        let Some(claim) = claim else { continue };
-        *claim = match claim {
-            Claim::Busy => {
-                let record = row.truth(2).then(|| columns.record(row, 4)).flatten();
-                let too_large = row.truth(3).then(too_large);
-                record.map_or(Claim::Gone, |record| {
-                    Claim::Held(Arc::new(Record { too_large, ..record }))
-                })
-            }
-            Claim::Held(_)
-            | Claim::Gone
-            | Claim::NotAsked
-            | Claim::Ambiguous
-            | Claim::Unreadable(_) => Claim::Ambiguous,
-        };
-    }
-    claims
-}
-
-/// Runs [`lock_and_read`] for each record. Frees the second locks of unreadable ones, as locks outlive a failure.
-pub fn lock_and_read_singly(
-    session: &mut Session,
-    table: &Table,
-    wanted: &[LockRequest],
-    takes_locks: bool,
-    without_payload: bool,
-) -> DbResult<Vec<Claim>> {
-    let free = |session: &mut Session, wanted: &[LockRequest]| match takes_locks {
-        true => unlock(session, wanted.iter().map(|wanted| wanted.keys[1]).collect()),
-        false => Ok(()),
-    };
-    free(session, wanted)?;
-    let mut claims = Vec::with_capacity(wanted.len());
-    for one in wanted.chunks(1) {
-        match session.run(&lock_and_read(table, one, Vec::new(), takes_locks, without_payload)) {
-            Ok(rows) => claims.extend(self::claims(table, 1, &rows, without_payload)),
-            Err(error) if error.is_of_one_row => {
-                free(session, one)?;
-                claims.push(Claim::Unreadable(error.message));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(claims)
-}
-
 /// Changes that differ in their values only, so that one statement writes them.
 struct Group<'a> {
     first: &'a RowWrite<'a>,
@@ -271,7 +180,7 @@ impl<'a> Group<'a> {
             && self.terms.iter().zip(terms).all(is_same)
     }
 
-    fn add(&mut self, number: usize, terms: &[Term]) {
+    pub fn add(&mut self, number: usize, terms: &[Term]) {
         let count = self.numbers.len();
         for ((values, own), term) in self.values.iter_mut().zip(&self.terms).zip(terms) {
             match values {
@@ -345,45 +254,6 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
          SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
     );
     Request { sql, params: vec![Param::Integers(freed), Param::Integers(keys)] }
-}
-
-/// Frees the locks in `freed`, takes the second lock of each wanted record and reads the record if it is granted. The
-/// first locks were granted before. Behind a pooler it takes no locks, and sets the settings for values.
-pub fn lock_and_read(
-    table: &Table,
-    wanted: &[LockRequest],
-    freed: Vec<i64>,
-    takes_locks: bool,
-    without_payload: bool,
-) -> Request {
-    let mut params = vec![Param::Integers(freed)];
-    params.extend(ids(table, wanted.iter().map(|wanted| wanted.id)));
-    params.push(numbers(0..wanted.len()));
-    params.push(Param::Integers(wanted.iter().map(|wanted| wanted.keys[1]).collect()));
-    let mut given = Given { params: 1, ..Given::default() };
-    let has_id = given.ids(table);
-    given.numbers();
-    given.add("key", "bigint");
-    let first = table.id.first().map_or_else(String::new, |column| quote(&column.name));
-    let [columns, is_large] = selection(table, without_payload);
-    let (rows, name) = (given.rows(), &table.sql);
-    // The settings are evaluated with `held`, before any column of the table becomes text.
-    let (granted, settings, set) = if takes_locks {
-        ("pg_catalog.pg_try_advisory_lock(\"backlog key\")", String::new(), "")
-    } else {
-        let set = values_set_in_query();
-        ("true", format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
-    };
-    // One row for each row found, or one if there is none.
-    let sql = format!(
-        "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
-         wanted AS MATERIALIZED (SELECT * FROM {rows}), \
-         held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
-         FROM wanted CROSS JOIN freed{set}) \
-         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {is_large}, {columns} \
-         FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
-    );
-    Request { sql, params }
 }
 
 pub fn rows_after(table: &Table, rows: &[Row]) -> Vec<RowAfter> {
@@ -480,7 +350,7 @@ struct GroupClauses {
 impl GroupClauses {
     fn new(table: &Table, group: &Group, params: &mut usize) -> Self {
         let mut clauses = Clauses::default();
-        let mut given = Given { params: *params, ..Given::default() };
+        let mut given = Given::after(*params);
         for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
             let declared = &term.column.declared;
             let value = || match values {

@@ -64,6 +64,40 @@ fn dates_that_look_like_those_of_other_years_are_refused_until_their_format_is_n
     }
 }
 
+/// In each kind of column one row has a number of another program, which would be a date of the years 1974 to 1996.
+#[test]
+fn one_odd_row_decides_no_format_and_is_no_old_date() {
+    let in_seconds = [("epoch", 1), ("epoch-ns", 1_000_000_000)];
+    let all = in_seconds.into_iter().flat_map(|unit| KINDS.map(|kind| (unit, kind)));
+    for ((unit, scale), (format, _, odd, _)) in all {
+        for place in ["first", "last"] {
+            let env = jobs("INTEGER", |at| (at * scale).to_string());
+            let id = if place == "first" { 1 } else { 2 };
+            let number = odd(MIDNIGHT - MINUTE);
+            let whole = number.split('.').next().unwrap();
+            env.sql(&format!("UPDATE BACKLOG SET DATE_INSERTED = {whole} WHERE ID = {id}"));
+            let what = format!("{format} in {unit}, {place}");
+            pass(&env, MIDNIGHT, "--fibonacci --max-age 30d", "exit 1").silent();
+            let rows = env.query("SELECT STATUS, LAST_FAILURE FROM BACKLOG");
+            let row = format!("ERROR|{}", MIDNIGHT * scale);
+            assert_eq!(rows, format!("{row}\n{row}"), "{what}");
+            env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
+            let prune = "prune --older-than 30d --status SUCCESS --set finished_at=DATE_INSERTED";
+            let pruned = env.run_at(MIDNIGHT, prune).success();
+            assert_eq!(pruned.stdout, "deleted 0 SUCCESS records\n", "{what}");
+            assert_contains(&pruned.stderr, "never pruned: 1 SUCCESS record");
+        }
+    }
+}
+
+#[test]
+fn numbers_among_dates_of_text_do_not_speak_for_the_column() {
+    let env = jobs("", |at| format!("datetime({at}, 'unixepoch')"));
+    env.sql("INSERT INTO BACKLOG (DATE_INSERTED) VALUES (639315678534177775)");
+    pass(&env, MIDNIGHT, "--fibonacci", "").success();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
+}
+
 #[test]
 fn a_last_failure_has_a_format_of_its_own() {
     let (_, _, ticks, _) = KINDS[0];
@@ -149,6 +183,31 @@ fn a_wait_is_a_wait_in_the_hour_that_comes_twice() {
         let handled = env.handled().len();
         assert!(handled <= attempts, "{handled} attempts");
         assert!(handled > 1, "{handled} attempts");
+    }
+}
+
+/// Clocks are set back by half an hour there, by an hour, and by two.
+#[test]
+fn a_next_attempt_is_never_early_where_a_clock_is_set_back() {
+    for (zone, changes_at) in [
+        ("Australia/Lord_Howe", 1_775_314_800),
+        ("Europe/Berlin", 1_792_890_000),
+        ("Antarctica/Troll", 1_792_890_000),
+    ] {
+        let env = TestEnv::with_schema(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED TEXT,
+               FAILURES INTEGER NOT NULL DEFAULT 0, RUN_AT TEXT);
+             INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-01-01 20:00:00')",
+        );
+        let dates = format!("date_inserted={{column=\"DATE_INSERTED\", zone=\"{zone}\"}}");
+        let options = format!(
+            "--policy constant:delay=30m --spread 0% --set {} --set 'on_failure={{RUN_AT=\"{{next}}\"}}'",
+            quoted(&dates)
+        );
+        let passes = (changes_at - 2 * HOUR..changes_at + 2 * HOUR).step_by(300);
+        passes.for_each(|now| assert!(pass(&env, now, &options, "exit 1").exit == Some(0)));
+        let handled = env.handled().len();
+        assert!((4..=8).contains(&handled), "{zone}: {handled} attempts in four hours");
     }
 }
 

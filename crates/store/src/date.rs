@@ -18,8 +18,8 @@ pub struct Dates {
     pub numbers: Option<Format>,
     /// Time zone of dates without one.
     pub zone: Zone,
-    /// The format of the column's newest rows. A number that is detected as another one, and of an earlier instant,
-    /// is no date.
+    /// The format of the column's newest rows, and the earliest plausible instant. An earlier one is no date if its
+    /// number is detected as another format, or would be plausible in a format that must be named.
     pub usual: Option<(Format, Instant)>,
 }
 
@@ -123,6 +123,10 @@ impl Format {
     }
 }
 
+/// Range of plausible dates of records: ten years back, one year ahead.
+pub const MAX_AGE: i64 = 3_652 * DAY;
+pub const MAX_AHEAD: i64 = 365 * DAY;
+
 /// Minimum number of seconds that is read as an instant.
 pub const LEAST: i64 = 100_000_000;
 
@@ -188,7 +192,9 @@ impl Dates {
             Some((unit, origin)) => {
                 let at = Instant(number.div_euclid(unit) + origin);
                 let detected = self.usual.filter(|_| self.format.or(self.numbers).is_none());
-                let is_foreign = detected.is_some_and(|(usual, from)| format != usual && at < from);
+                let is_foreign = detected.is_some_and(|(usual, from)| {
+                    at < from && (format != usual || is_plausible_otherwise(number, from))
+                });
                 (!is_foreign).then_some(Reading::Instant(at))
             }
             None => parse_compact(&number.to_string()),
@@ -276,6 +282,13 @@ fn whole_number(value: &Value) -> Option<i64> {
         }
         Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
     }
+}
+
+/// True if a number is a plausible instant in a format that must be named; `from` is the earliest one.
+fn is_plausible_otherwise(number: i64, from: Instant) -> bool {
+    let until = from.saturating_add(MAX_AGE + MAX_AHEAD);
+    let mut named = Format::NAMED_ONLY.into_iter().chain([Format::AppleNs]);
+    named.any(|format| (format.number(from)..format.number(until)).contains(&number))
 }
 
 fn parse_compact(digits: &str) -> Option<Reading> {

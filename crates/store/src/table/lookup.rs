@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
-use backlog_schedule::{DAY, Instant, Value, listed};
+use backlog_schedule::{Instant, Value, listed};
 
 use super::{Column, ColumnType, Effect, Statuses, Table, joined};
 use crate::clock::Clock;
-use crate::date::{Dates, Format, Spelling, is_number};
+use crate::date::{Dates, Format, MAX_AGE, MAX_AHEAD, Spelling, is_number};
 use crate::mapping::{
     Assigned, Assignment, DATE_INSERTED, DateSource, LAST_FAILURE, Mapping, STATUS, StatusColumn,
     StatusValues, usual_values,
@@ -19,10 +19,6 @@ const PAYLOAD: &str = "PAYLOAD";
 const READABLE: &str = "dates are read as 2026-11-21 03:40, 20261121034000 or seconds since 1970 \
                         (docs/tables.md#dates): name another column, or add a generated one in \
                         such a format";
-
-/// Range of plausible dates of records: ten years back, one year ahead.
-const MAX_AGE: i64 = 3_652 * DAY;
-const MAX_AHEAD: i64 = 365 * DAY;
 
 /// Types without counts and dates, although a database may return their values as numbers or text.
 const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
@@ -320,7 +316,7 @@ impl Lookup<'_> {
             column.declared
         );
         let samples = self.catalog.samples(&self.table, &column)?;
-        let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
+        let spelling = self.usual_spelling(&samples, &mapping.dates);
         let other = samples.iter().find(|value| !is_never(value));
         if let Some(spelling) = spelling {
             column.spelling = spelling;
@@ -422,7 +418,7 @@ impl Lookup<'_> {
         let fits = (inserted.is_text() == column.spelling.is_text()
             || takes_both && !inserted.is_text())
             && !column.is_too_small_for(&inserted.example(&dates.zone));
-        let own = samples.iter().find_map(|value| Spelling::of(value, dates));
+        let own = self.usual_spelling(&samples, dates);
         if let Some(spelling) = own.or_else(|| fits.then(|| inserted.clone())) {
             column.spelling = spelling;
         }
@@ -467,6 +463,14 @@ impl Lookup<'_> {
         Ok(complaints)
     }
 
+    /// The spelling of the newest plausible date, or of the newest date. One odd row does not decide it.
+    fn usual_spelling(&self, samples: &[Value], dates: &Dates) -> Option<Spelling> {
+        let is_plausible =
+            |value: &&Value| dates.read(value).is_some_and(|at| self.is_plausible(at));
+        let plausible = samples.iter().filter(is_plausible);
+        plausible.chain(samples).find_map(|value| Spelling::of(value, dates))
+    }
+
     fn is_plausible(&self, at: Instant) -> bool {
         (self.now.saturating_sub(MAX_AGE)..self.now.saturating_add(MAX_AHEAD)).contains(&at)
     }
@@ -489,7 +493,10 @@ impl Lookup<'_> {
             samples = self.catalog.more_samples(&self.table, column)?;
         }
         let first = samples.iter().find_map(|value| Some((value, read(value)?)));
-        let Some((value, at)) = first.filter(|_| !has_plausible(&samples)) else { return Ok(None) };
+        // A date of text settles it as well.
+        let mut all = samples.iter().filter_map(|value| dates.read(value));
+        let is_settled = all.any(is_plausible);
+        let Some((value, at)) = first.filter(|_| !is_settled) else { return Ok(None) };
         // The samples may be old rows. Only a table that would be refused is read as a whole.
         if has_plausible(&self.catalog.extremes(&self.table, column)?) {
             return Ok(None);

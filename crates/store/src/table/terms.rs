@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use backlog_schedule::{
-    Counter, HOUR, Instant, NEVER, Record, Settlement, Status, Transition, Value,
-};
+use backlog_schedule::{Counter, Instant, NEVER, Record, Settlement, Status, Transition, Value};
 
 use super::{Column, Effect, Table, distinct};
 use crate::date::Zone;
@@ -201,13 +199,13 @@ impl Table {
         }
     }
 
-    /// The value for a due date, an hour later in an hour that a clock repeats, because it is read as in the first one.
+    /// The value for a due date, as much later as a clock was set back: local times that it repeats are read as the first.
     fn due_value(&self, column: &Column, at: Instant) -> Value {
         let zone = &self.dates.zone;
         let written = column.spelling.write(at, zone);
         match self.other_dates.read(&written) {
             Some(read) if read < at => {
-                column.clamp(column.spelling.write(at.saturating_add(HOUR), zone))
+                column.clamp(column.spelling.write(at.saturating_add(at.0 - read.0), zone))
             }
             _ => column.clamp(written),
         }

@@ -198,8 +198,6 @@ struct EditRun<'a> {
     selection: Selection<'a>,
     choice: String,
     dry_run: bool,
-    /// `archive` in a table whose mapping says which records are archived.
-    must_show_archived: bool,
     out: &'a mut dyn Write,
     done: u64,
     first: Vec<Id>,
@@ -225,7 +223,6 @@ pub fn edit(
     let table = database.table();
     table.require_valid_columns()?;
     (command.require)(table, &choice)?;
-    let must_show_archived = command.transition == Transition::Archived && table.shows_archived();
     let filter = |meant: &String| {
         let of_command = (command.name, command.from);
         CauseFilter::new(meant, resolved, &mut *database, &statuses, of_command)
@@ -257,17 +254,7 @@ pub fn edit(
     }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let (dry_run, out, first) = (args.dry_run, &mut *console.out, Vec::new());
-    let mut run = EditRun {
-        store,
-        selection,
-        choice,
-        dry_run,
-        must_show_archived,
-        out,
-        done: 0,
-        first,
-        exit,
-    };
+    let mut run = EditRun { store, selection, choice, dry_run, out, done: 0, first, exit };
     for batch in ids.chunks(BATCH.min(run.store.limits().most_claims)) {
         run.edit_batch(batch)?;
     }
@@ -394,7 +381,7 @@ impl EditRun<'_> {
             self.done += claimed.len() as u64;
             return Ok(());
         }
-        if self.must_show_archived
+        if transition == Transition::Archived
             && self.done == 0
             && let Some(first) = claimed.first()
             && let Some(why) = self.store.rehearse_ends(first, Ends::Archive(None))?

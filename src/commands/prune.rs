@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant as Monotonic};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use backlog_schedule::{
     Counter, Id, Instant, Order, Query, Record, Settlement, Status, Transition, Window, counted,
 };
@@ -55,11 +55,17 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     let (clock, typed) = (console.clock, &resolved.typed.layer.conditions);
     let database = open(&queue, Access::ReadOnly, clock)?;
     let (table, now) = (database.table(), clock.now());
-    let is_chosen = |status: &Status| args.status.is_empty() || args.status.contains(status);
+    let is_chosen = |status: Status| match &args.status[..] {
+        [] if args.older_than.is_none() => true,
+        [] if status == Status::Success => table.statuses.value(status).is_some(),
+        [] => table.can_be(status),
+        chosen => chosen.contains(&status),
+    };
     let mut all = Vec::new();
-    for (status, age) in ages.into_iter().filter(|(status, _)| is_chosen(status)) {
+    for (status, age) in ages.into_iter().filter(|(status, _)| is_chosen(*status)) {
         all.push(FinishedRecords::new(&queue, table, status, age, typed, now)?);
     }
+    ensure!(!all.is_empty(), "table {} keeps no finished records", table.name);
     // Both statuses are checked before the first row is deleted.
     for finished in &all {
         finished.open(Access::ReadOnly, clock)?;
@@ -79,13 +85,15 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     let end = args.max_runtime.and_then(|limit| clock.monotonic().checked_add(limit));
     let mut exit = Exit::Done;
     for finished in &all {
+        // Once the others are deleted, a date that cannot be read may be the only one of its column.
+        let undated = finished.undated(clock)?;
         let tally = finished.delete(clock, end, false)?;
         writeln!(console.out, "deleted {}", records(tally.deleted, finished.status))?;
         if let Some(why) = tally.refusals() {
             console.terminal.say(&why);
             exit = Exit::Failed;
         }
-        if let Some(undated) = finished.undated(clock)? {
+        if let Some(undated) = undated {
             console.terminal.say(&undated);
         }
         if tally.is_cut {
@@ -187,6 +195,11 @@ impl FinishedRecords {
             );
         }
         Ok(database)
+    }
+
+    /// True if no column has the date of the archive.
+    pub fn by_last_failure(&self) -> bool {
+        self.queue.mapping.finished_key == Some("last_failure")
     }
 
     /// The search for all of them, in the order of their ends.
@@ -327,7 +340,8 @@ fn no_date(status: Status) -> String {
         Status::Success => {
             "; if the date of insertion is good enough, name that column; --status ARCHIVED leaves these out"
         }
-        Status::New | Status::Error | Status::Archived | Status::Foreign => "",
+        Status::Archived => ", and let on_archive set it to {now}",
+        Status::New | Status::Error | Status::Foreign => "",
     };
     format!("no column says when {name} records were finished: {how}{insertion}")
 }

@@ -127,8 +127,8 @@ pub const MAPPING: &[Key] = &[
         Column(&["column", "format"]),
         |to, raw| to.table.set_finished_at(raw),
         "Column of the date at which a record was finished, such as one that on_success sets to {now}. `prune` \
-         and prune_after use it for SUCCESS records, and for ARCHIVED records of a table without last_failure. \
-         If it names the column of date_inserted, that date counts for SUCCESS records only.",
+         and prune_after use it for SUCCESS records, and for ARCHIVED records if on_archive sets it to {now} \
+         (otherwise last_failure). If it names the column of date_inserted, that date counts for SUCCESS records only.",
     )
     .takes("column; { column, format }; or \"\" for none", "\"completed_at\""),
     Key::file_only(

@@ -81,8 +81,9 @@ fn a_row_that_a_condition_archives_is_pruned_by_it() {
     env.write("backlog.toml", config);
     let now = 1_795_132_800 + DAY + 60;
     let prune = "prune --older-than 1d";
-    env.run_at(now, prune).fails(1, &["no value of a status column of outbox means SUCCESS"]);
-    let pruned = env.run_at(now, &format!("{prune} --status archived")).success();
+    let success = env.run_at(now, &format!("{prune} --status success"));
+    success.fails(1, &["no value of a status column of outbox means SUCCESS"]);
+    let pruned = env.run_at(now, prune).success();
     assert_eq!(pruned.stdout, "deleted 1 ARCHIVED record\n");
     assert_eq!(env.query("SELECT id FROM outbox"), "1\n2\n4");
 }
@@ -100,6 +101,77 @@ fn a_record_that_was_archived_just_now_is_not_old_by_a_stale_date() {
     assert_eq!(env.statuses(), "1|ARCHIVED");
     env.run_at(MIDNIGHT + 31 * DAY, "process").silent();
     assert_eq!(env.statuses(), "");
+}
+
+#[test]
+fn check_says_that_the_age_of_an_archived_record_begins_with_its_last_failure() {
+    let env = TestEnv::with_record(1, MIDNIGHT - DAY);
+    let config =
+        "[queue.default]\nndays = 9\nexec = [\"true\"]\nprune_after = { ARCHIVED = \"1y\" }\n";
+    env.write("backlog.toml", config);
+    let says =
+        "warning  prune       the age of ARCHIVED records is counted from their last failure, ";
+    assert_contains(&env.run_at(MIDNIGHT, "check").stdout, says);
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN done_at TEXT");
+    let dated = "finished_at = \"done_at\"\non_archive = { done_at = \"{now}\" }\n";
+    env.write("backlog.toml", format!("{config}{dated}"));
+    assert_lacks(&env.run_at(MIDNIGHT, "check").stdout, says);
+    // The archive has the date of today, although the record failed long ago.
+    env.sql(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = '2020-01-01T00:00:00Z'",
+    );
+    env.run_at(MIDNIGHT, "archive 1").success();
+    env.run_at(MIDNIGHT + 360 * DAY, "process").silent();
+    assert_eq!(env.statuses(), "1|ARCHIVED");
+    env.run_at(MIDNIGHT + 370 * DAY, "process").silent();
+    assert_eq!(env.statuses(), "");
+}
+
+#[test]
+fn a_column_that_archiving_sets_counts_more_than_the_last_failure() {
+    let env = TestEnv::with_record(1, MIDNIGHT - DAY);
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN done_at TEXT");
+    let failed = "INSERT INTO BACKLOG (STATUS, DATE_INSERTED, FAILURES, LAST_FAILURE, done_at) VALUES \
+                  ('ARCHIVED', '2026-01-01T00:00:00Z', 9, '2026-01-01T00:00:00Z', '2026-11-20T00:00:00Z'), \
+                  ('ARCHIVED', '2026-01-01T00:00:00Z', 9, '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z')";
+    env.sql(failed);
+    env.write(
+        "backlog.toml",
+        "[queue.default]\nfinished_at = \"done_at\"\non_archive = { done_at = \"{now}\" }\n",
+    );
+    let pruned = env.run_at(MIDNIGHT, "prune --older-than 30d --status ARCHIVED").success();
+    assert_eq!(pruned.stdout, "deleted 1 ARCHIVED record\n");
+    assert_eq!(env.statuses(), "1|NEW\n2|ARCHIVED");
+}
+
+#[test]
+fn statuses_that_a_table_cannot_keep_are_left_out_unless_they_are_named() {
+    let env =
+        TestEnv::with_schema("CREATE TABLE jobs (id INTEGER PRIMARY KEY, at TEXT, done TEXT)");
+    env.write(
+        "backlog.toml",
+        "[queue.default]\ntable = \"jobs\"\ndate_inserted = \"at\"\nstatus = false\nwhere = \"done IS NULL\"\n\
+         on_success = { done = \"{now}\" }\nfinished_at = \"done\"\n",
+    );
+    let prune = "prune --older-than 1d";
+    env.run_at(MIDNIGHT, prune).fails(1, &["table jobs keeps no finished records"]);
+    let success = env.run_at(MIDNIGHT, &format!("{prune} --status SUCCESS"));
+    success.fails(1, &["no value of a status column of jobs means SUCCESS"]);
+    let named = env.run_at(MIDNIGHT, &format!("{prune} --status ARCHIVED"));
+    named.fails(2, &["no column says when ARCHIVED records", "let on_archive set it to {now}"]);
+}
+
+#[test]
+fn a_date_that_cannot_be_read_is_named_although_all_others_are_deleted() {
+    let env = TestEnv::new();
+    env.sql(
+        "ALTER TABLE BACKLOG ADD COLUMN fin TEXT;
+         INSERT INTO BACKLOG (STATUS, fin) VALUES ('SUCCESS', '2026-01-02 00:00:00'), ('SUCCESS', 'bad')",
+    );
+    let prune = "prune --older-than 30d --status SUCCESS --set finished_at=fin";
+    let pruned = env.run_at(MIDNIGHT, prune).success();
+    assert_eq!(pruned.stdout, "deleted 1 SUCCESS record\n");
+    assert_contains(&pruned.stderr, "no date in fin, and never pruned: 1 SUCCESS record");
 }
 
 #[test]

@@ -203,3 +203,49 @@ fn a_value_that_the_column_converts_to_that_of_another_status_is_found_before_a_
     env.run_at(MIDNIGHT, &args).fails(1, &["an archived record cannot be found again"]);
     assert_eq!(env.handled(), [""; 0]);
 }
+
+#[test]
+fn no_handler_runs_if_its_success_would_be_listed_as_archived() {
+    let config = "where = 'done IS NULL'\non_success = { done = '{now}' }\non_archive = { done = '{now}' }\n\
+                  where_archived = 'done IS NOT NULL'\non_restore = { done = '{null}' }";
+    on_both(config, |env, query| {
+        let before = query(ROWS);
+        let handler = env.noting("exit 0");
+        let why =
+            ["is listed as ARCHIVED, and `restore` would restore it", "no handler was started"];
+        for limit in ["", "--max-attempts 5"] {
+            env.run_at(MIDNIGHT, &format!("process {limit} -- {handler}")).fails(1, &why);
+        }
+        env.run_at(MIDNIGHT, "archive 1").fails(1, &[why[0], "; nothing was archived"]);
+        assert_eq!((query(ROWS), env.handled()), (before, Vec::new()));
+    });
+}
+
+#[test]
+fn a_record_that_stays_pending_is_not_called_archived() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, created TEXT, st TEXT, tries INT, prio INT);
+         INSERT INTO jobs VALUES (1, '2026-11-20T22:00:00Z', 'n', 0, 9), (2, '2026-11-20T22:00:00Z', 'e', 0, 0)",
+    );
+    let status = r#"status={column="st", new="n", error="e", success="s"}"#;
+    let options = format!(
+        "--table jobs --set date_inserted=created --set failures=tries --set {}",
+        quoted(status)
+    );
+    let pending = "it would still be pending";
+    let dead = format!("{options} --set 'on_archive={{prio=5}}'");
+    let before = env.query("SELECT * FROM jobs");
+    env.run_at(MIDNIGHT, &format!("archive --all {dead}")).exits(1);
+    env.sql("UPDATE jobs SET tries = 3");
+    let used_up = format!("process {dead} --ndays 9 --max-attempts 3 -- true");
+    env.run_at(MIDNIGHT, &used_up).fails(1, &["is not tried: ", pending]);
+    env.sql("UPDATE jobs SET tries = 0");
+    assert_eq!(env.query("SELECT * FROM jobs"), before);
+    // One record stays in the queue, and the other leaves it.
+    let moves =
+        format!("archive 1 2 {options} --where 'prio <> 1' --set 'on_archive={{prio=\"{{+1}}\"}}'");
+    let ran = env.run_at(MIDNIGHT, &moves).exits(1);
+    assert_contains(&ran.stdout, pending);
+    assert_contains(&ran.stdout, "archived 1 record");
+    assert_eq!(env.query("SELECT id, prio FROM jobs"), "1|9\n2|1");
+}

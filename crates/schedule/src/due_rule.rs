@@ -99,12 +99,7 @@ impl DueRule {
         since.max(facts.snoozed_until)
     }
 
-    /// True if a pass may archive records, and the mapping says which ones are archived.
-    pub fn must_show_archived(&self) -> bool {
-        self.capabilities.shows_archived && self.may_archive()
-    }
-
-    fn may_archive(&self) -> bool {
+    pub fn may_archive(&self) -> bool {
         let limits = &self.schedule.limits;
         self.capabilities.may_give_up || limits.limits_attempts() || limits.max_age_secs.is_some()
     }

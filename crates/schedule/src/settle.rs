@@ -141,7 +141,7 @@ mod tests {
         can_snooze: true,
         shows_failed: true,
         can_archive: true,
-        shows_archived: true,
+        archived_by_condition: false,
         may_give_up: false,
         series: None,
     };

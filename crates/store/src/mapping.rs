@@ -91,7 +91,7 @@ impl Mapping {
     }
 
     /// The same table as a queue of finished records with this status, which a success deletes. The age of ARCHIVED
-    /// records is the date of their last failure, or of a column that archiving sets, never of their insertion date.
+    /// records is the date in a column that on_archive sets to it, or of their last failure, never of their insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &str| match &self.inserted {
@@ -100,15 +100,15 @@ impl Mapping {
             DateSource::Expression(_) | DateSource::None => false,
         };
         let is_set = |name: &str| {
-            let mut columns = self.on_archive.iter().map(|assignment| &assignment.column);
-            columns.any(|column| column.eq_ignore_ascii_case(name))
+            let is_it = |set: &Assignment| set.column.eq_ignore_ascii_case(name);
+            self.on_archive.iter().any(|set| set.to == Assigned::Now && is_it(set))
         };
         let mapped = self.finished.clone().filter(|(name, _)| !is_archived || is_set(name));
         let last_failure = self.last_failure.clone().unwrap_or_else(|| LAST_FAILURE.into());
         let last_failure = Some((last_failure, self.last_failure_format));
         let last_failure = last_failure.filter(|_| is_archived && has_last_failure);
-        let key = if last_failure.is_some() { "last_failure" } else { "finished_at" };
-        let (name, format) = last_failure.or(mapped)?;
+        let key = if mapped.is_some() { "finished_at" } else { "last_failure" };
+        let (name, format) = mapped.or(last_failure)?;
         let inherited = self.dates.format;
         let inherited =
             inherited.filter(|format| is_inserted(&name) || Format::NAMED_ONLY.contains(format));

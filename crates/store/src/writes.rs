@@ -80,7 +80,8 @@ pub enum WriteResult {
 /// Reason for a write that silently changed nothing, as after a trigger's RAISE(IGNORE).
 pub const IGNORED: &str = "the table ignored the change";
 
-pub const STILL_PENDING: &str = "it would still be pending: its condition is still true";
+pub const STILL_PENDING: &str =
+    "it would still be pending: its status and its condition are as before";
 
 pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore the columns that make \
                                its condition true";
@@ -88,9 +89,11 @@ pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore 
 /// The ends of a record that are rehearsed, with its maximum number of attempts.
 #[derive(Debug, Clone, Copy)]
 pub enum Ends {
-    /// The archive after this attempt, or by hand. An archived record must not be taken for another one.
+    /// A success. It must not be taken for an archived record.
+    Success,
+    /// Also the archive after this attempt, or by hand. An archived record must not be taken for another one.
     Archive(Option<u32>),
-    /// Also a failure, a success, and the way back from the archive.
+    /// Also a failure, and the way back from the archive.
     All(Option<u32>),
 }
 

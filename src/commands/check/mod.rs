@@ -65,6 +65,10 @@ const SMALL: u64 = 100_000;
 /// Tolerated distance of a date in the future.
 const SKEW_SECS: i64 = 60;
 
+const BY_LAST_FAILURE: &str = "the age of ARCHIVED records is counted from their last failure, however late they are \
+                               archived: to count it from then, let on_archive set a column to {now}, and name it in \
+                               finished_at";
+
 impl QueueCheck<'_> {
     /// Checks options and owners of files, and opens the database unless a file has an owner that is not trusted.
     fn check_options(&mut self) -> Option<Box<dyn Database>> {
@@ -242,11 +246,15 @@ impl QueueCheck<'_> {
                 let suffix = if *status == Status::Success { "success" } else { "archived" };
                 let (why_read_only, deletion) =
                     (database.why_read_only()?, database.deletion(&deletes)?);
-                Ok((why_read_only, deletion, database.missing_index(&finished.query(), suffix)?))
+                let index = database.missing_index(&finished.query(), suffix)?;
+                Ok((why_read_only, deletion, index, finished.by_last_failure()))
             };
             let findings = &mut self.findings;
             let Some(found) = findings.or_error("prune", inspect()) else { continue };
-            let (why_read_only, deletion, index) = found;
+            let (why_read_only, deletion, index, is_by_last_failure) = found;
+            if is_by_last_failure {
+                findings.warning("prune", BY_LAST_FAILURE);
+            }
             findings.extend(Level::Error, "prune", why_read_only);
             findings.extend(Level::Warning, "prune", deletion);
             if let Some(statement) = index {

@@ -130,7 +130,7 @@ impl Table {
             notes_begun: self.last_error.as_ref().is_some_and(Column::has_room_for_notes),
             can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
-            shows_archived: self.shows_archived(),
+            archived_by_condition: self.archived.is_some(),
             ..Capabilities::default()
         }
     }
@@ -209,9 +209,11 @@ impl Table {
         }
     }
 
-    /// True if a finished record may stay pending: there is no status column, or a condition marks archived rows.
+    /// True if a finished record may stay pending: no status says that it is finished, or which rows are archived.
     pub fn ends_by_condition(&self) -> bool {
-        self.statuses.column.is_none() || self.archived.is_some()
+        let archives_by_status = self.statuses.value(Status::Archived).is_some();
+        let is_by_effects = !archives_by_status && !self.on_archive.is_empty();
+        self.statuses.column.is_none() || self.archived.is_some() || is_by_effects
     }
 
     /// True if written values depend on the row, so that the table may refuse only one row.

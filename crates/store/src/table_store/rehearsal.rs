@@ -203,13 +203,15 @@ impl<E: Engine> TableStore<E> {
 
     pub(super) fn complaint_of_ends(&mut self, record: &Arc<Record>, ends: Ends) -> Complaint {
         let (at, next) = (self.retry.clock.now(), record.next_attempt());
-        let (is_whole, ends) = match ends {
-            Ends::Archive(most) => (false, vec![(Transition::Archived, most)]),
+        let success = (Transition::Succeeded, None);
+        let (is_whole, ends): (bool, Vec<(Transition, Option<u32>)>) = match ends {
+            Ends::Success => (false, vec![success]),
+            Ends::Archive(most) => (false, vec![success, (Transition::Archived, most)]),
             Ends::All(most) => {
                 let failure = (Transition::Failed, Some(next));
                 let failure = Some(failure).filter(|_| most.is_none_or(|most| next < most));
                 let others = [
-                    (Transition::Succeeded, None),
+                    success,
                     (Transition::Archived, None),
                     (Transition::Archived, most.or(Some(next))),
                 ];
@@ -219,6 +221,14 @@ impl<E: Engine> TableStore<E> {
         for (transition, attempts) in ends {
             if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
                 break;
+            }
+            // Where only a status shows the archive, no success has it. Where nothing does, no command looks for it.
+            let is_archive = transition == Transition::Archived;
+            let table = &self.database.table;
+            let is_in_doubt =
+                if is_archive { table.shows_archived() } else { table.archived.is_some() };
+            if !is_whole && !is_in_doubt {
+                continue;
             }
             let failed = |failures| {
                 let last_error = Some("rehearsal".into());
@@ -240,7 +250,9 @@ impl<E: Engine> TableStore<E> {
                 Err(error) if !is_whole && error.kind == DbErrorKind::Forbidden => Ok(None),
                 Err(error) => Err(error),
                 Ok(false) => Ok(None),
-                Ok(true) if transition == Transition::Succeeded => self.check_success(record),
+                Ok(true) if transition == Transition::Succeeded => {
+                    self.check_success(record, is_whole)
+                }
                 Ok(true) if transition == Transition::Failed => self.check_failed(record),
                 Ok(true) => self.check_archived(record, at, is_whole),
             };
@@ -262,10 +274,10 @@ impl<E: Engine> TableStore<E> {
         }))
     }
 
-    fn check_success(&mut self, record: &Arc<Record>) -> Complaint {
+    fn check_success(&mut self, record: &Arc<Record>, is_whole: bool) -> Complaint {
         let left = self.read_again(record, EVERY)?;
         Ok(left.and_then(|left| match left.status {
-            Status::New | Status::Error => Some(format!(
+            Status::New | Status::Error if is_whole => Some(format!(
                 "a successful record stays pending, {}: on_success leaves its condition true",
                 left.status.name()
             )),
@@ -274,7 +286,7 @@ impl<E: Engine> TableStore<E> {
                  exclude it"
                     .into(),
             ),
-            Status::Success | Status::Foreign => None,
+            Status::New | Status::Error | Status::Success | Status::Foreign => None,
         }))
     }
 

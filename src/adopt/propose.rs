@@ -54,7 +54,7 @@ impl<'a> TableProfile<'a> {
             matches!(
                 holds,
                 ColumnType::Integer | ColumnType::Text | ColumnType::Decimal | ColumnType::Bytes
-            ) || column.schema.declared.eq_ignore_ascii_case("uuid")
+            ) || ["uuid", "blob"].iter().any(|id| column.schema.declared.eq_ignore_ascii_case(id))
         };
         let is_id = |name: &String| {
             self.columns.iter().any(|column| column.name() == name && can_be_id(column))

@@ -314,6 +314,7 @@ fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>>
     for id in readings.collect::<Vec<_>>() {
         match (database.read(&id)?, &found) {
             (ReadResult::Gone, _) => {}
+            (ReadResult::Record(record), _) if is_converted(&id, &record.id) => {}
             (ReadResult::Record(record), None) => found = Some(*record),
             (ReadResult::Record(record), Some(other)) if record.id == other.id => {}
             // A column of SQLite can hold text and bytes that are displayed alike.
@@ -334,6 +335,14 @@ fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>>
         }
         _ => Ok(Err(not_found(id, columns))),
     }
+}
+
+/// True if SQLite has read typed text as another number: `1e3` as 1000, and `9007199254740993.0` rounded.
+fn is_converted(typed: &Id, found: &Id) -> bool {
+    typed.parts().iter().zip(found.parts()).any(|(typed, found)| match (typed, found) {
+        (Id::Text(text), Id::Integer(number)) => text.trim().parse() != Ok(*number),
+        _ => false,
+    })
 }
 
 fn not_found(id: &str, columns: usize) -> String {

@@ -148,6 +148,17 @@ fn adopted(columns: &str, values: &str) -> Ran {
 }
 
 #[test]
+fn bytes_can_be_the_key_of_a_table() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE messages (id BLOB PRIMARY KEY NOT NULL, state TEXT, created_at TEXT);
+         INSERT INTO messages VALUES (x'00ff', 'new', '2026-11-20'), (x'01ff', 'done', '2026-11-21')",
+    );
+    let adopted = env.run("adopt messages");
+    assert_lacks(&adopted.stdout, "which columns identify a record?");
+    assert_lacks(&adopted.stdout, "id = ?");
+}
+
+#[test]
 fn new_orders_are_not_taken_for_jobs_whose_finished_ones_are_deleted() {
     let env = TestEnv::with_schema(
         "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, state TEXT DEFAULT 'new', created_at TEXT);

@@ -142,6 +142,22 @@ fn a_condition_narrows_and_never_widens() {
 }
 
 #[test]
+fn a_typed_number_is_the_id_with_the_same_digits_or_none() {
+    let env = env();
+    env.sql("INSERT INTO BACKLOG (ID) VALUES (1000), (9007199254740992), (9007199254740993), (-9223372036854775808)");
+    let before = env.statuses();
+    for typed in
+        ["1e3", "1000.0", "9007199254740993.0", "9.007199254740993e15", "-9223372036854775809"]
+    {
+        env.run(&format!("archive -- {typed}")).fails(1, &[]);
+        assert_eq!(env.statuses(), before, "{typed}");
+    }
+    env.run("archive 01000 9007199254740993").success();
+    let archived = "SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED' AND ID > 4 ORDER BY ID";
+    assert_eq!(env.query(archived), "1000\n9007199254740993");
+}
+
+#[test]
 fn an_id_typed_twice_is_one_record() {
     let env = env();
     assert_eq!(env.run("archive 2 1 2").success().stdout, "archived 2 records\n");

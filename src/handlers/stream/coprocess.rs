@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::handlers::process::{Process, read};
@@ -180,12 +181,20 @@ impl CoProcess {
             |chunk| received.extend_from_slice(chunk),
             |chunk| log_stderr(log, chunk),
         );
-        // The last line may lack its line feed.
-        if self.received.last().is_some_and(|byte| *byte != b'\n') {
+        // The last line may lack its line feed. A reply that the end of the process has cut is none.
+        let last = self.received.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if is_cut(&self.received[last..]) {
+            self.received.truncate(last);
+        } else if last < self.received.len() {
             self.received.push(b'\n');
         }
         status
     }
+}
+
+fn is_cut(line: &[u8]) -> bool {
+    line.starts_with(b"{")
+        && serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof())
 }
 
 fn log_stderr(log: &mut Tail, chunk: &[u8]) {

@@ -284,6 +284,25 @@ fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
 }
 
 #[test]
+fn a_reply_that_the_end_of_its_process_has_cut_is_none() {
+    let env = midnight_records(2);
+    let handler = python(
+        &env,
+        r#"
+if is_first():
+    it = read()
+    os.write(1, b'{"id": %d, "outc' % it["ID"])
+    sys.exit(7)
+for it in records():
+    answer(it["ID"])
+"#,
+    );
+    pass(&env, "--fibonacci", &format!("python3 {handler}")).silent();
+    let error = "the handler ended before it answered: exit status 7";
+    assert_eq!(rows(&env), format!("1|SUCCESS|0|\n2|ERROR|1|{error}"));
+}
+
+#[test]
 fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched() {
     let env = midnight_records(3);
     env.write("plain", "");

@@ -54,6 +54,28 @@ e8721114        2  2026-11-20T23:58:00Z  2026-11-20T23:58:00Z  2 8           no 
 }
 
 #[test]
+fn a_value_spelled_like_a_status_does_not_count_as_that_status() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE j (id INTEGER PRIMARY KEY, state TEXT, at TEXT DEFAULT '2026-11-20T22:00:00Z');
+         INSERT INTO j (state) VALUES ('NEW'), ('new'), ('new'), ('SUCCESS'), ('ERROR'), ('err')",
+    );
+    let status = r#"status={column="state", new="new", error="err", success="ok"}"#;
+    let options = format!("--table j --set date_inserted=at --set {}", quoted(status));
+    let limit = format!("status {options} --fail-if 'pending>2'");
+    assert_contains(&env.run_at(MIDNIGHT, &limit).stdout, "pending 3 (>2)");
+    let shown = env.run_at(MIDNIGHT, &format!("status {options}")).success().stdout;
+    for line in [
+        "NEW           2",
+        "ERROR         1",
+        "SUCCESS       0",
+        "'NEW'         1",
+        "'ERROR'       1",
+    ] {
+        assert_contains(&shown, line);
+    }
+}
+
+#[test]
 fn status_tells_the_next_due_instant() {
     let env = mixed();
     env.sql("DELETE FROM BACKLOG WHERE STATUS = 'NEW'");

@@ -71,7 +71,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let band = band.or_else(|| inserted_at.map(within));
             let text = reader.status_text(status, row, membership);
             let count = StatusCount { status, text, band, rows: 0 };
-            counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
+            // An unmapped value may be spelled like the name of a status.
+            let key = (count.text.clone(), count.status == Status::Foreign, band);
+            counts.entry(key).or_insert(count).rows += row.count(6);
             true
         });
         self.explain_read(read)?;

@@ -77,7 +77,6 @@ fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<LineSche
             can_snooze: counts,
             shows_failed: true,
             can_archive: true,
-            archived_by_condition: false,
             ..Capabilities::default()
         };
         LineSchedule::new(schedule, capabilities)

@@ -77,7 +77,6 @@ fn capabilities(is_counted: bool) -> Capabilities {
         can_snooze: is_counted,
         shows_failed: true,
         can_archive: true,
-        archived_by_condition: false,
         ..Capabilities::default()
     }
 }

@@ -30,8 +30,6 @@ pub struct Capabilities {
     pub can_snooze: bool,
     /// Otherwise giving up is an ordinary failure.
     pub can_archive: bool,
-    /// A condition shows which records are archived, whatever their status is.
-    pub archived_by_condition: bool,
     pub may_give_up: bool,
     pub series: Option<SeriesSource>,
 }

@@ -141,7 +141,6 @@ mod tests {
         can_snooze: true,
         shows_failed: true,
         can_archive: true,
-        archived_by_condition: false,
         may_give_up: false,
         series: None,
     };

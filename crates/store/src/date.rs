@@ -18,9 +18,9 @@ pub struct Dates {
     pub numbers: Option<Format>,
     /// Time zone of dates without one.
     pub zone: Zone,
-    /// The format of the column's newest rows, and the earliest plausible instant. An earlier one is no date if its
-    /// number is detected as another format, or would be plausible in a format that must be named.
-    pub usual: Option<(Format, Instant)>,
+    /// The format of the column's newest rows, and the plausible instants. An earlier one is no date if its number is
+    /// detected as another format, or is plausible in a format that must be named.
+    pub usual: Option<(Format, Range<Instant>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,9 +123,10 @@ impl Format {
     }
 }
 
-/// Range of plausible dates of records: ten years back, one year ahead.
-pub const MAX_AGE: i64 = 3_652 * DAY;
-pub const MAX_AHEAD: i64 = 365 * DAY;
+/// Plausible dates of records: ten years back, one year ahead.
+pub fn plausible(now: Instant) -> Range<Instant> {
+    now.saturating_sub(3_652 * DAY)..now.saturating_add(365 * DAY)
+}
 
 /// Minimum number of seconds that is read as an instant.
 pub const LEAST: i64 = 100_000_000;
@@ -191,9 +192,11 @@ impl Dates {
         match format.scale() {
             Some((unit, origin)) => {
                 let at = Instant(number.div_euclid(unit) + origin);
-                let detected = self.usual.filter(|_| self.format.or(self.numbers).is_none());
-                let is_foreign = detected.is_some_and(|(usual, from)| {
-                    at < from && (format != usual || is_plausible_otherwise(number, from))
+                let is_detected = self.format.or(self.numbers).is_none();
+                let usual = self.usual.as_ref().filter(|_| is_detected);
+                let is_foreign = usual.is_some_and(|(usual, plausible)| {
+                    at < plausible.start
+                        && (format != *usual || self.is_otherwise_within(number, plausible))
                 });
                 (!is_foreign).then_some(Reading::Instant(at))
             }
@@ -263,6 +266,10 @@ impl Dates {
         formats.into_iter().flatten()
     }
 
+    fn is_otherwise_within(&self, number: i64, range: &Range<Instant>) -> bool {
+        self.other_readings(&Value::Integer(number)).any(|(_, at)| range.contains(&at))
+    }
+
     pub fn other_readings(&self, value: &Value) -> impl Iterator<Item = (Format, Instant)> {
         Format::NAMED_ONLY.into_iter().filter_map(|format| {
             let dates = Self { format: Some(format), ..self.clone() };
@@ -282,13 +289,6 @@ fn whole_number(value: &Value) -> Option<i64> {
         }
         Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
     }
-}
-
-/// True if a number is a plausible instant in a format that must be named; `from` is the earliest one.
-fn is_plausible_otherwise(number: i64, from: Instant) -> bool {
-    let until = from.saturating_add(MAX_AGE + MAX_AHEAD);
-    let mut named = Format::NAMED_ONLY.into_iter().chain([Format::AppleNs]);
-    named.any(|format| (format.number(from)..format.number(until)).contains(&number))
 }
 
 fn parse_compact(digits: &str) -> Option<Reading> {

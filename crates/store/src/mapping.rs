@@ -91,7 +91,8 @@ impl Mapping {
     }
 
     /// The same table as a queue of finished records with this status, which a success deletes. The age of ARCHIVED
-    /// records is the date in a column that on_archive sets to it, or of their last failure, never of their insertion date.
+    /// records is counted from a column that on_archive sets to `{now}`, or from their last failure, never from their
+    /// insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &str| match &self.inserted {

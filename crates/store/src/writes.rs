@@ -81,7 +81,7 @@ pub enum WriteResult {
 pub const IGNORED: &str = "the table ignored the change";
 
 pub const STILL_PENDING: &str =
-    "it would still be pending: its status and its condition are as before";
+    "it would still be pending: no status and no condition says that it is finished";
 
 pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore the columns that make \
                                its condition true";

@@ -154,14 +154,12 @@ impl Dispatcher {
     /// The reason why this mapping would take a successful record for an archived one, or lose an archived one. Once a
     /// record was rehearsed, it represents all.
     pub(super) fn why_lost(&mut self, record: &Arc<Record>) -> Result<Option<String>> {
-        let may_archive = self.rule.may_archive();
-        let is_in_doubt = may_archive || self.rule.capabilities.archived_by_condition;
-        if self.finds_archived || !record.status.is_pending() || !is_in_doubt {
+        if self.finds_archived || !record.status.is_pending() {
             return Ok(None);
         }
         let most = self.rule.schedule.limits.most_attempts(record.max_attempts);
         let most = most.or(Some(record.next_attempt()));
-        let ends = if may_archive { Ends::Archive(most) } else { Ends::Success };
+        let ends = if self.rule.may_archive() { Ends::Archive(most) } else { Ends::Success };
         let why = self.pass.store.rehearse_ends(record, ends)?;
         self.finds_archived = why.is_none();
         Ok(why)

@@ -453,11 +453,10 @@ impl PgLocks {
     }
 
     /// Claims as many records as are wanted now, of all that are still pending.
-    fn claim_now(&mut self, on: &mut PgDatabase, wanted: ClaimRequest) -> DbResult<Vec<Claim>> {
+    fn claim_now(&mut self, on: &mut PgDatabase, request: ClaimRequest) -> DbResult<Vec<Claim>> {
         self.free_stray_locks(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
-        let (first, later) = wanted.split();
-        let is_without_payload = wanted.is_without_payload();
+        let (first, later) = request.split();
         let ids: Vec<_> = first.iter().chain(later).collect();
         let mut claims: Vec<_> = ids.iter().map(|_| Claim::NotAsked).collect();
         if !later.is_empty() {
@@ -478,7 +477,7 @@ impl PgLocks {
         if wanted.is_empty() {
             return Ok(claims);
         }
-        let reader = match is_without_payload {
+        let reader = match request.is_without_payload() {
             true => ClaimReader::without_payload(table, !self.pooled),
             false => ClaimReader::new(table, !self.pooled),
         };

@@ -180,7 +180,7 @@ impl<'a> Group<'a> {
             && self.terms.iter().zip(terms).all(is_same)
     }
 
-    pub fn add(&mut self, number: usize, terms: &[Term]) {
+    fn add(&mut self, number: usize, terms: &[Term]) {
         let count = self.numbers.len();
         for ((values, own), term) in self.values.iter_mut().zip(&self.terms).zip(terms) {
             match values {

@@ -7,7 +7,7 @@ use backlog_schedule::{Instant, Value, listed};
 
 use super::{Column, ColumnType, Effect, Statuses, Table, joined};
 use crate::clock::Clock;
-use crate::date::{Dates, Format, MAX_AGE, MAX_AHEAD, Spelling, is_number};
+use crate::date::{Dates, Format, Spelling, is_number, plausible};
 use crate::mapping::{
     Assigned, Assignment, DATE_INSERTED, DateSource, LAST_FAILURE, Mapping, STATUS, StatusColumn,
     StatusValues, usual_values,
@@ -188,7 +188,7 @@ impl DateFormats {
             None => others.clone(),
             format => Dates { format, ..dates.clone() },
         };
-        let usual = Some((inserted.spelling.format(), now.saturating_sub(MAX_AGE)));
+        let usual = Some((inserted.spelling.format(), plausible(now)));
         Self { inserted: Dates { format, usual, ..dates }, failures, others }
     }
 }
@@ -472,7 +472,7 @@ impl Lookup<'_> {
     }
 
     fn is_plausible(&self, at: Instant) -> bool {
-        (self.now.saturating_sub(MAX_AGE)..self.now.saturating_add(MAX_AHEAD)).contains(&at)
+        plausible(self.now).contains(&at)
     }
 
     /// The complaint about a column of numbers, none of which is a plausible date.

@@ -130,7 +130,6 @@ impl Table {
             notes_begun: self.last_error.as_ref().is_some_and(Column::has_room_for_notes),
             can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
-            archived_by_condition: self.archived.is_some(),
             ..Capabilities::default()
         }
     }

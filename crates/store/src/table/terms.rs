@@ -199,7 +199,8 @@ impl Table {
         }
     }
 
-    /// The value for a due date, as much later as a clock was set back: local times that it repeats are read as the first.
+    /// The value for a due date. In a time that a clock repeats, it is as much later as the clock is set back, because
+    /// such a time is read as the first one.
     fn due_value(&self, column: &Column, at: Instant) -> Value {
         let zone = &self.dates.zone;
         let written = column.spelling.write(at, zone);
